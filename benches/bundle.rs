@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::slack::{Destination, Slack};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::AlertGroup;
 use knowledge::incident::{AdmitReason, ChangeReason};
 use knowledge::{clock, playbook};

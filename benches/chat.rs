@@ -6,13 +6,13 @@ mod harness;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
+use diagnose::diagnose;
+use findings::{Baseline, Diagnosis, Request, Scope};
 use futures::StreamExt;
 use futures::stream::iter;
 use knowledge::alert::AlertGroup;
-use knowledge::clock;
 use knowledge::incident::{AdmitReason, ChangeReason};
-use knowledge::playbook;
+use knowledge::{clock, playbook};
 
 use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Outcome, State, User};
 use llm_diagnose_lab::stack::Prometheus;

@@ -8,11 +8,12 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
-use knowledge::clock;
-use knowledge::playbook;
-use render::chart;
-use render::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
+use detect::{detection, read_detection};
+use diagnose::{plan, queries};
+use findings::{Baseline, Request, Scope};
+use knowledge::{clock, playbook};
+
+use chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 
 use knowledge::signal::Unit;
 use llm_diagnose_lab::slack::{FakeSlack, Options};

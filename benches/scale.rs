@@ -13,12 +13,13 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use detect::{detection, read_detection};
 use diagnose::health::{HealthQuery, evaluate_fleet};
-use diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, begin, detection, plan, queries, read_detection};
+use diagnose::{ExtraSources, begin, plan, queries};
+use findings::{Baseline, Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
-use knowledge::clock;
-use knowledge::playbook;
 use knowledge::playbook::Library;
+use knowledge::{clock, playbook};
 
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};

@@ -19,7 +19,7 @@ pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
-use diagnose::Baseline;
+use findings::Baseline;
 use service::chatops::command;
 use service::config::Authentication;
 

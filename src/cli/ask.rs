@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use diagnose::health;
 use diagnose::health::{HealthSource, Triage};
-use diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, moment};
+use diagnose::{ExtraSources, LogSources, health, moment};
+use findings::{Baseline, Request, Scope};
 use knowledge::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, select, without_expression};

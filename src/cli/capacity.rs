@@ -8,9 +8,10 @@ use anyhow::{Context, bail};
 use super::args::{CapacityArgs, Format};
 use super::library;
 use crate::cli::output::{out, outln};
-use diagnose::capacity;
-use diagnose::capacity::{CapacityReport, ModelSpec, PlannedDeployment};
-use diagnose::{ObserveResult, Scope, observe_signals};
+
+use capacity::{CapacityReport, ModelSpec, PlannedDeployment};
+use diagnose::{ObserveResult, observe_signals};
+use findings::Scope;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use prom::Prometheus;
@@ -49,7 +50,9 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
             target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
             let scope = Scope::of_labels(&labels);
             match observe(args, &config, &labels, &scope)? {
-                Ok(observed) => capacity::compare(computed, &scope, &observed),
+                Ok(observed) => {
+                    ::capacity::compare(computed, &scope, &observed.observations, observed.remarks(), observed.degraded)
+                }
                 Err(code) => return Ok(code),
             }
         }
@@ -132,6 +135,6 @@ fn observe(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let checked_labels = target::known_values(&library, (&prometheus, &selected.labels), labels, at, deadline);
     runtime.block_on(checked_labels)?;
-    let signals = &capacity::SIGNALS;
+    let signals = &::capacity::SIGNALS;
     Ok(Ok(runtime.block_on(observe_signals(&library, &prometheus, scope, signals, at, window, deadline))))
 }

@@ -7,10 +7,9 @@ use std::time::Duration;
 use super::args::DataArgs;
 use super::{printed, whole_library};
 use crate::cli::output::outln;
-use authoring::check;
 use authoring::check::CaseResult;
-use authoring::generate;
 use authoring::generate::RuleOptions;
+use authoring::{check, generate};
 use knowledge::clip::format_count;
 use knowledge::playbook::{Library, Replacement, load};
 

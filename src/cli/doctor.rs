@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::args::{DoctorArgs, HealthOutput};
 use crate::cli::output::{out, outln};
-use diagnose::health::SignalAvailability;
+use findings::health::SignalAvailability;
 use knowledge::clip::format_error;
 use service::config::Config;
 use service::doctor::{Findings, run_checks};

@@ -17,7 +17,8 @@ use super::printed_diagnosis::print_diagnosis;
 use super::saved::saved;
 use super::{NOT_ANSWERED, ask, redactor};
 use crate::cli::output::out;
-use diagnose::{Baseline, Exporters, ExtraSources, Request, SavedPages, Scope, diagnose_with, identify};
+use diagnose::{Exporters, ExtraSources, SavedPages, diagnose_with, identify};
+use findings::{Baseline, ExporterTarget, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
@@ -26,7 +27,7 @@ use prom::Prometheus;
 use render::Phrases;
 use service::config::Config;
 use service::questions::target;
-use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
+use sources::exporter::{Allowed, ExporterReader};
 
 /// Time limit for the first look at a page, which shows the engine.
 const FIRST_READ: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::library;
 use crate::cli::output::{failed, outln};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use render::{clean, graph};
 use report::Report;
 use service::bundle::open::{OpenError, Opened, open, request, same_root};

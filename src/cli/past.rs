@@ -14,9 +14,8 @@ use knowledge::alert::{Labels, active, common_labels};
 use knowledge::clock;
 use knowledge::playbook::PlaybookKind;
 use render::clean;
-use service::chatops::command;
 use service::chatops::command::Which;
-use service::chatops::{listed, measured};
+use service::chatops::{command, listed, measured};
 use store::Incident;
 
 /// Maximum number of listed incidents.

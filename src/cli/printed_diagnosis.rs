@@ -3,7 +3,7 @@
 use super::args::Output;
 use crate::cli::output::{out, outln};
 use authoring::explain;
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use render::{Commands, Phrases};
 
 /// Prints a diagnosis; `prometheus` is the address for links.

@@ -139,14 +139,14 @@ async fn create(
     let Some(incident) = store.incident(id).await? else {
         bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
     };
-    let mut matchers = alertmanager::shared(&incident.alerts);
+    let mut matchers = findings::silence::shared(&incident.alerts);
     if let Some(unknown) = names.iter().find(|name| !matchers.iter().any(|matcher| matcher.name == **name)) {
         let names: Vec<&str> = matchers.iter().map(|matcher| matcher.name.as_str()).collect();
         bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", names.join(", "));
     }
     match names {
         [] => {
-            let preselected = alertmanager::preselected(&incident.alerts);
+            let preselected = findings::silence::preselected(&incident.alerts);
             matchers = preselected.map_err(|error| anyhow!("{error} with `--label NAME`"))?;
         }
         names => matchers.retain(|matcher| names.contains(&matcher.name)),

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use crate::request::USUAL_WINDOW;
-use crate::{Baseline, Request, Scope};
+use findings::request::USUAL_WINDOW;
+use findings::{Baseline, Request, Scope};
 use knowledge::alert::Alert;
 use knowledge::clock::{self, duration};
 use knowledge::playbook::without_expression;

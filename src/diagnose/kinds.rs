@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::ObserveResult;
 use crate::direct::{Exporters, observe_needs_with_exporters};
 use crate::judge::symptom;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::plan::Needs;
-use crate::{Observations, ObserveResult, Request, SymptomVerdict};
+use findings::{Observations, Request, SymptomVerdict};
 use knowledge::playbook::{Evidence, Library, PoolKind};
 use prom::Prometheus;
 
@@ -69,7 +70,7 @@ fn kinds_of(library: &Library, pool: &BTreeMap<String, String>, observations: &O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Observation;
+    use findings::Observation;
 
     fn kinds(library: &Library, values: &[(&str, f64)]) -> Vec<String> {
         let mut seen = Observations::default();

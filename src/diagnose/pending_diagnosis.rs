@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use tracing::{Instrument, debug_span};
 
-use crate::detect::data_span::data;
 use crate::direct::Exporters;
-use crate::judge::assemble;
+use crate::judge;
+use crate::judge::{assemble, is_tied};
 use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
@@ -19,8 +19,9 @@ use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
 use crate::refine::screen::Screened;
 use crate::refine::{onset, replica_values, rule, screen};
-use crate::scope::Scope;
-use crate::{Diagnosis, Judged, Request, Screening, SymptomVerdict, judge};
+use detect::data;
+use findings::scope::Scope;
+use findings::{Diagnosis, Judged, Request, Screening, SymptomVerdict};
 use knowledge::playbook::Library;
 use prom::Prometheus;
 
@@ -246,7 +247,7 @@ impl PendingDiagnosis<'_> {
     /// another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|_| self.pools.is_empty());
-        let judged = judged.filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
+        let judged = judged.filter(|judged| !judged.chains.is_empty() && !is_tied(judged))?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
         let is_complete = !observed.degraded;
         let screening = self.screening();

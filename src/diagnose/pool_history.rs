@@ -10,28 +10,23 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use jiff::Timestamp;
 
-use crate::detect::detection::detection_within;
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::read_detection::read_detection;
-use crate::detect::visible_pools::pools;
 use crate::kinds::observe_by_kind;
-use crate::observe::NAMES_WAIT;
 use crate::observe::answer_cache::AnswerCache;
-use crate::observe::batch;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
 use crate::observe::recorded::find_recorded;
-use crate::planned_query::PlannedQuery;
+use crate::observe::{NAMES_WAIT, batch};
 use crate::refine::evidence_history::{observations_at, query_ranges};
-use crate::refine::onset::moments;
 use crate::refine::screen::{self, Screened};
-use crate::{Baseline, Observation, Request, Scope};
+use detect::{DetectionResult, PlannedQuery, detection_within, pools, read_detection};
+use findings::{Baseline, Observation, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use prom::{PromError, Prometheus, Range};
+use prom::{PromError, Prometheus};
 
 /// The time before the evaluation in which a day's engines are detected.
 const DAY: &str = "1d";
@@ -152,7 +147,7 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
     let members = Members::of(library, &own, &members);
     let answered = query_ranges(prometheus, &list, of.range, deadline).await;
     let mut history = PoolHistory { asked, unanswered: asked - answered.0.len(), ..PoolHistory::default() };
-    for at in moments(&of.range) {
+    for at in of.range.steps() {
         let observations = observations_at(library, &members, &answered, at);
         for playbook in Screened::of(library, &entries, &observations).confirmed {
             history.abnormal.entry(playbook).or_default().push(at);

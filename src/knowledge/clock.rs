@@ -228,6 +228,28 @@ impl TimeArgument {
     }
 }
 
+/// The time range and the step of a range query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The start, included.
+    pub from: Timestamp,
+    /// The end, included.
+    pub to: Timestamp,
+    /// Seconds between two samples, at least 1.
+    pub step_seconds: i64,
+}
+
+impl Range {
+    /// Returns the times of all steps.
+    pub fn steps(&self) -> impl Iterator<Item = Timestamp> + use<> {
+        let (from, to, step) = (self.from.as_second(), self.to.as_second(), self.step_seconds.max(1));
+        (0..)
+            .map(move |i| from + i * step)
+            .take_while(move |at| *at <= to)
+            .filter_map(|seconds| Timestamp::from_second(seconds).ok())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

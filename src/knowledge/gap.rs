@@ -86,6 +86,17 @@ impl JsonSchema for Gap {
     }
 }
 
+/// Returns the sentence about a missing part, as reasons and problems contain it.
+pub fn missing_part(said: &str) -> String {
+    format!("a part of the data is missing: {said}")
+}
+
+/// Returns the address of the store that a warning names: Thanos writes `Addr: 10.0.0.7:10901 LabelSets: …`.
+pub fn store_named(said: &str) -> Option<&str> {
+    let (_, after) = said.split_once("Addr: ")?;
+    after.split_whitespace().next().map(|address| address.trim_end_matches([',', ':', ';'])).filter(|a| !a.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

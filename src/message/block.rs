@@ -93,7 +93,7 @@ pub enum DocumentBlock {
     Chart {
         /// The alternative text.
         alt: String,
-        /// The `<svg>` from `render::chart::svg`.
+        /// The `<svg>` from `chart::svg`.
         svg: String,
     },
 }

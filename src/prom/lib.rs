@@ -36,19 +36,19 @@ use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 
 use chunks::Limits;
 use gate::{CircuitLimits, Gate, QuerySlots, Slot};
+use knowledge::clock::Range;
 use memory::AnswerMemory;
 use sharing::server_of;
 
 pub use answer::{Row, Series};
 pub use choose::{assigned, choose, unassigned};
-pub use config::Config;
-pub use config::headers;
+pub use config::{Config, headers};
 pub use error::PromError;
 pub use formula::{Formula, PartAnswer, QueryPart};
 pub use matrix::{MatrixEnvelope, Raw, read_matrix};
 pub use memory::Answer;
 pub use metric_names::MetricNames;
-pub use partial::{MissingPart, PartialAnswers, missing_part, store_named};
+pub use partial::{MissingPart, PartialAnswers};
 pub use progress::QueryProgress;
 pub use recorded::{Points, Recorded};
 pub use rules::{AlertingRule, FiringAlert};
@@ -74,17 +74,6 @@ const CONNECT: Duration = Duration::from_secs(3);
 
 /// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
 type Key = (String, i64);
-
-/// The time range and the step of a range query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Range {
-    /// The start, included.
-    pub from: Timestamp,
-    /// The end, included.
-    pub to: Timestamp,
-    /// Seconds between two samples, at least 1.
-    pub step_seconds: i64,
-}
 
 /// A client of one Prometheus.
 #[derive(Clone)]

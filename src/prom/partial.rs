@@ -48,17 +48,6 @@ impl MissingPart {
     }
 }
 
-/// Returns the sentence about a missing part, as reasons and problems contain it.
-pub fn missing_part(said: &str) -> String {
-    format!("a part of the data is missing: {said}")
-}
-
-/// Returns the address of the store that a warning names: Thanos writes `Addr: 10.0.0.7:10901 LabelSets: …`.
-pub fn store_named(said: &str) -> Option<&str> {
-    let (_, after) = said.split_once("Addr: ")?;
-    after.split_whitespace().next().map(|address| address.trim_end_matches([',', ':', ';'])).filter(|a| !a.is_empty())
-}
-
 /// Returns true for the warning that no store covers the time that was asked for.
 pub(super) fn is_beyond_all_stores(warning: &str) -> bool {
     warning.contains(NO_STORE)
@@ -102,8 +91,15 @@ mod tests {
             part.said.starts_with("receive series from Addr: 10.96.192.138:10901 …: rpc error: code = Unavailable")
         );
         assert!(part.said.chars().count() <= SAID_CHARS && part.counts, "{part:?}");
-        assert_eq!(store_named(&part.said), Some("10.96.192.138:10901"));
-        assert_eq!([store_named(UNNAMED), store_named("Addr: "), store_named("Addr: , x")], [None; 3]);
+        assert_eq!(knowledge::gap::store_named(&part.said), Some("10.96.192.138:10901"));
+        assert_eq!(
+            [
+                knowledge::gap::store_named(UNNAMED),
+                knowledge::gap::store_named("Addr: "),
+                knowledge::gap::store_named("Addr: , x")
+            ],
+            [None; 3]
+        );
         assert_eq!(MissingPart::new("a\n`b`\u{7}").said, "a 'b' ");
     }
 

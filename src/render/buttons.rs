@@ -2,7 +2,7 @@
 
 use super::notes::{is_done, step_id};
 use super::{IncidentView, Phrases};
-use diagnose::Fix;
+use findings::Fix;
 use knowledge::incident::Act;
 use message::{Block, Button, ButtonStyle};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Phrases;
-use diagnose::capacity::{
+use capacity::{
     AS_GIVEN, CapacityReport, Fit, KvReport, Live, ModelReport, ParameterReport, WeightsReport, grouped, size,
 };
 use knowledge::signal::{Unit, format_value};

@@ -1,7 +1,7 @@
 //! The past period with which a diagnosis compared its values.
 
 use super::Phrases;
-use diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
+use findings::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 use knowledge::clock;
 use message::Line;
 

@@ -6,7 +6,7 @@ use super::Phrases;
 use super::facts::{FEW, join_limited};
 use super::health::{HEADING, engine, gaps, hang};
 use super::text::clean;
-use diagnose::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
+use findings::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
 
 /// Renders the signals that a Prometheus has and lacks, and the playbooks that this limits, as terminal text.
 pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {

@@ -6,16 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Phrases;
-use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, MOST_MARKS, Panel, Role, ThresholdSide};
-use diagnose::{
+use chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, MOST_MARKS, Panel, Role, ThresholdSide};
+use findings::facts::{HappenedKind, TimelineEvent};
+use findings::{
     DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, OUTLIERS, Observation, Observations,
 };
 use knowledge::clip::clip;
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, format_threshold, format_value};
-use prom::Range;
-use report::{HappenedKind, TimelineEvent};
 
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
 /// normal.

@@ -2,7 +2,7 @@
 
 use super::Phrases;
 use super::facts::{FEW, few, group_by_key};
-use diagnose::{DirectRead, DirectReadReason};
+use findings::{DirectRead, DirectReadReason};
 use message::Line;
 
 /// Says that exporters were scraped directly, why, and which problems they had.

@@ -4,7 +4,7 @@ use super::document::drop_empty;
 use super::facts::{bullet, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Phrases, compared};
-use diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
+use findings::{Diagnosis, EvidenceResult, Outcome, checked_queries};
 use knowledge::playbook::condition_text;
 use message::{Block, Line};
 

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Phrases;
-use diagnose::{
+use findings::facts::{Distribution, Measured, QuantileBucket, bucket};
+use findings::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
     first_sign,
 };
 use knowledge::alert::{Alert, Labels, active};
 use knowledge::clip::clip;
 use knowledge::clock;
+use knowledge::gap::missing_part;
 use knowledge::signal::{Unit, format_value};
 use message::{Line, StateStyle, TextSpan};
-use prom::missing_part;
-use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
+use report::{changed, moved};
 
 /// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;

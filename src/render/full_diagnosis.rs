@@ -11,11 +11,11 @@ use super::facts::{
 use super::links::graph;
 use super::promise::promise;
 use super::{Phrases, compared, direct, latency, logs, screened};
-use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
+use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
+use knowledge::gap::missing_part;
 use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
-use prom::missing_part;
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {

@@ -1,9 +1,9 @@
 //! The note that a part of the data is missing; it stands before everything else that a diagnosis says.
 
 use super::Phrases;
-use diagnose::Diagnosis;
+use findings::Diagnosis;
+use knowledge::gap::store_named;
 use message::Line;
-use prom::store_named;
 
 /// Returns the note with the server's words, and what to look at first; nothing if all data were read.
 pub(super) fn note(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {

@@ -14,7 +14,7 @@ use super::promise::promise;
 use super::{
     IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, screened,
 };
-use diagnose::{
+use findings::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
 use knowledge::alert::{Alert, AlertStatus, Labels, active, common_labels};

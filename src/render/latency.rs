@@ -1,7 +1,7 @@
 //! The parts of a latency, and the share of it that a cause explains.
 
 use super::Phrases;
-use diagnose::{CauseFound, Diagnosis};
+use findings::{CauseFound, Diagnosis};
 use knowledge::signal::{Unit, format_part, format_value};
 use message::Line;
 

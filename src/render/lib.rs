@@ -8,7 +8,6 @@ mod blocks;
 mod bundle;
 mod buttons;
 mod capacity;
-pub mod chart;
 mod compared;
 mod coverage;
 mod diagnosis_chart;
@@ -59,13 +58,11 @@ pub use page::{
     FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, backtest_page, health_page,
     incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
 };
-pub use phrases::{ENGLISH, OwnPhrases, own_phrases};
-pub use phrases::{PhraseArgument, Phrases};
+pub use phrases::{ENGLISH, OwnPhrases, PhraseArgument, Phrases, own_phrases};
 pub use readme::readme;
 pub use report_document::ReportPageContext;
 pub use short::short;
-pub use text::clean;
-pub use text::{Commands, terminal, terminal_with};
+pub use text::{Commands, clean, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Picture};
 pub use weekly::weekly_message;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{IncidentView, Phrases};
-use diagnose::{Diagnosis, Outcome, Scope};
+use findings::silence::{SilenceMatcher, preselected};
+use findings::{Diagnosis, Outcome, Scope};
 use knowledge::alert::{Alert, active};
 use knowledge::clock;
-use sources::alertmanager::{SilenceMatcher, preselected};
 
 /// Maximum characters of all URLs together, of the 3,000 that a text in Slack may have.
 const ADDRESSES: usize = 2_400;

@@ -3,7 +3,7 @@
 use super::Phrases;
 use super::document::drop_empty;
 use super::facts::few;
-use diagnose::LogsRead;
+use findings::LogsRead;
 use knowledge::playbook::LogRank;
 use knowledge::signal::format_value;
 use logs::{LogAnalysis, LogEvent, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, in_order};

@@ -1,7 +1,7 @@
 //! User actions on an incident, as its message shows them.
 
 use super::{IncidentView, Phrases};
-use diagnose::Fix;
+use findings::Fix;
 use knowledge::clip::clip;
 use knowledge::incident::{Act, Note};
 use message::{Line, TextSpan};

@@ -1,7 +1,7 @@
 //! The promise that a symptom is about, and what is left of its error budget.
 
 use super::Phrases;
-use diagnose::{Diagnosis, ErrorBudget, SymptomFound};
+use findings::{Diagnosis, ErrorBudget, SymptomFound};
 use knowledge::clock;
 use knowledge::playbook::Promise;
 use knowledge::signal::{Term, Unit, budget, format_value};

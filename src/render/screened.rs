@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, pool_name, symptom_no_data_reason};
 use super::{Phrases, in_part};
-use diagnose::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
+use findings::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::incident_message::{FLAPS, hit, is_critical};
 use super::{IncidentView, Phrases};
-use diagnose::{SymptomVerdict, Verdict};
+use findings::{SymptomVerdict, Verdict};
 use knowledge::alert::AlertStatus;
 use knowledge::clock;
 use message::Line;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Alert;
 use knowledge::incident::{ChangeReason, Impact, Note, Related};
 

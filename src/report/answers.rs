@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{
-    Answers, Arguments, DeploymentInfo, Expected, Goal, GpuInfo, HappenedKind, Hardware, Measured, ModelInfo, Question,
-    ReportSubject, SourceFindings, TimelineEvent, Version, Workload,
+    Answers, Arguments, DeploymentInfo, Expected, Goal, Hardware, ModelInfo, Question, ReportSubject, SourceFindings,
+    Workload,
 };
-use diagnose::{Diagnosis, EvidenceResult, Outcome};
+use findings::cluster::{Container, Pod};
+use findings::facts::{GpuInfo, HappenedKind, Measured, TimelineEvent, Version};
+use findings::{Diagnosis, EvidenceResult, Outcome};
 use knowledge::alert::{Alert, AlertStatus, active};
 use knowledge::clock::human_duration;
 use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
-use sources::kubernetes::{Container, Pod};
 
 /// Image names and words that identify the container of an engine or gateway.
 const ENGINES: [&str; 11] = [

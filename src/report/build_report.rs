@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{
-    AnalyzedLog, HappenedKind, Report, ReportSubject, SCHEMA, SourceFindings, TimelineEvent, answers,
-    incident_timeline, timeline::happened,
-};
-use diagnose::{Diagnosis, Fix};
+use super::timeline::happened;
+use super::{AnalyzedLog, Report, ReportSubject, SCHEMA, SourceFindings, answers, incident_timeline};
+use findings::facts::{HappenedKind, TimelineEvent};
+use findings::{Diagnosis, Fix};
 
 /// Builds the report. `parts`, `complete` and `redacted` are set by the caller.
 pub fn build(about: ReportSubject<'_>, findings: SourceFindings, made_at: Timestamp) -> Report {

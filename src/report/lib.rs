@@ -6,7 +6,6 @@
 mod answers;
 pub mod backtest;
 mod build_report;
-pub mod facts;
 mod redaction;
 mod subject;
 mod timeline;
@@ -17,18 +16,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Alert;
 use knowledge::incident::{Acknowledged, Impact, Related};
 use redact::RedactionCount;
-use sources::{endpoint, kubernetes};
 
-// Parts of a report, so that code that uses reports imports them from here.
-pub use crate::facts::{
-    Distribution, GpuInfo, HappenedKind, Measured, QuantileBucket, ReplicaInfo, TimelineEvent, Version, Window, bucket,
-};
 pub use answers::{changed, moved};
 pub use build_report::build;
+use findings::facts::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
+use findings::{cluster, endpoint, facts};
 pub use redaction::redaction;
 pub use subject::ReportSubject;
 pub use timeline::{Logged, incident_timeline};
@@ -49,7 +45,7 @@ pub struct SourceFindings {
     /// The answers of the engines' endpoints, each with the parsed values.
     pub endpoints: Vec<(endpoint::EndpointAnswer, endpoint::EndpointInfo)>,
     /// The findings from the cluster's API.
-    pub kubernetes: Option<kubernetes::ClusterSnapshot>,
+    pub kubernetes: Option<cluster::ClusterSnapshot>,
     /// The logs, each with its analysis.
     pub logs: Vec<(logs::Log, logs::LogAnalysis)>,
 }

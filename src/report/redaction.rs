@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::Report;
 use crate::backtest::Backtest;
-use diagnose::health::Health;
-use diagnose::{Diagnosis, Screening};
+use findings::health::Health;
+use findings::{Diagnosis, Screening};
 use knowledge::playbook::{Library, Redaction};
 
 /// Returns the library's rules with more common terms: its ids, and the fields and constants of our own documents. A

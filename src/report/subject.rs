@@ -1,9 +1,10 @@
 //! The subject of a report.
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Alert;
 
-use super::{DiagnosisParameters, ReportIncident, TimelineEvent, Window};
+use super::{DiagnosisParameters, ReportIncident};
+use findings::facts::{TimelineEvent, Window};
 
 /// The subject of a report.
 #[derive(Debug, Clone)]

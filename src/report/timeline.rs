@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{HappenedKind, TimelineEvent};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
+use findings::facts::{HappenedKind, TimelineEvent};
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::incident::{Act, Note};
 use knowledge::playbook::condition_text;
@@ -76,7 +76,7 @@ fn of_alerts(alerts: &[Alert]) -> Vec<TimelineEvent> {
 }
 
 fn onsets(diagnosis: &Diagnosis) -> Vec<TimelineEvent> {
-    let event = |onset: &diagnose::Onset| {
+    let event = |onset: &findings::Onset| {
         let e = &onset.evidence;
         let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
         let what = format!("{} reached {value} (condition: {})", e.title, condition_text(&e.when, e.unit));

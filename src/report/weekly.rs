@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::backtest::{FiringOutcome, MissingData, missing, named_cause, outcome};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock::between;
 use knowledge::incident::{CauseHistory, PoolCause, Week, WeekIncident};

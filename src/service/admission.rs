@@ -4,7 +4,7 @@ use tracing::{Instrument, error, info, info_span};
 
 use crate::config::Config;
 use crate::service::Service;
-use diagnose::Scope;
+use findings::Scope;
 use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
 use knowledge::playbook::select;

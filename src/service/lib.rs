@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod chatops;
 pub mod config;
 pub mod doctor;
+mod exporters;
 mod limits;
 pub mod loops;
 pub mod mcp;

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ANSWER_BYTES, Identity, Slack, SlackError, User};
-use http_client::unreachable_reason;
-use http_client::{ResponseBodyError, read_body};
+use http_client::{ResponseBodyError, read_body, unreachable_reason};
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";

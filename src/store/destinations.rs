@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 
-use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
-use super::digests;
 use super::storms::{Storm, Storms};
 use super::values::{packs, placeholders};
+use super::{StoreError, digests};
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{IncidentState, KnownIncident};
 

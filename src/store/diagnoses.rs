@@ -9,7 +9,7 @@ use super::events::record_event;
 use super::incidents::{Incident, unreadable};
 use super::related::record_traits;
 use super::{Store, StoreError};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::clock::unix_ms;
 use knowledge::incident::Impact;
 

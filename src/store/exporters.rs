@@ -1,12 +1,9 @@
 //! The exporters that each Prometheus listed last; used while that Prometheus is down.
 
 use sqlx::Row;
-use tracing::warn;
 
 use super::{Store, StoreError};
-use diagnose::Exporters;
-use prom::Prometheus;
-use sources::exporter::{self, ExporterReader, ExporterTarget};
+use findings::ExporterTarget;
 
 impl Store {
     /// Replaces the stored exporters of a Prometheus, identified by its address.
@@ -44,20 +41,6 @@ impl Store {
             let url: String = row.try_get("url")?;
             serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
         }))
-    }
-
-    /// Returns the exporters for a diagnosis by a Prometheus: the configured ones, and those that it listed last.
-    pub async fn known_exporters(
-        &self,
-        config: &exporter::Config,
-        reader: &ExporterReader,
-        prometheus: &Prometheus,
-    ) -> Exporters {
-        let remembered = self.exporters(&prometheus.key).await.unwrap_or_else(|error| {
-            warn!(%error, "cannot read the remembered exporters");
-            Vec::new()
-        });
-        Exporters::known(config, reader, prometheus, Some(remembered))
     }
 }
 

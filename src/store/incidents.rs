@@ -10,7 +10,7 @@ use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
 use super::{Store, StoreError};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock::{before, from_unix_ms, unix_ms};
 use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note, Related};

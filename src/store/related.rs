@@ -10,7 +10,7 @@ use tracing::warn;
 use super::connections::StoreConnection;
 use super::incidents::{of_incident, select_incidents};
 use super::{Incident, Store, StoreError};
-use diagnose::{Diagnosis, SymptomVerdict, Verdict};
+use findings::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Labels;
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related, SharedTrait};

@@ -5,7 +5,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::{Store, StoreError};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock::{before, from_unix_ms, parse_time, unix_ms};
 use knowledge::incident::{Act, CauseHistory, ChangeReason, PoolCause, WEEK, Week, WeekIncident};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use diagnose::{SymptomVerdict, Verdict};
+use findings::{SymptomVerdict, Verdict};
 use llm_diagnose_lab::calibration;
 use llm_diagnose_lab::page::put_part;
 

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use diagnose::health::{Triage, places, triage};
-use diagnose::{
-    Baseline, Diagnosis, ExtraSources, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
-};
+use diagnose::{ExtraSources, FEATURES, diagnose, features};
+use findings::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use knowledge::alert::Labels;

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diagnose::{Diagnosis, Outcome, verify_all};
+use diagnose::verify_all;
+use findings::{Diagnosis, Outcome};
 use knowledge::playbook::{Condition, Library, Step, Verify};
 use knowledge::signal::VersionReq;
 use prom::Prometheus;

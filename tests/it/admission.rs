@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use jiff::{SignedDuration, Timestamp};
 use knowledge::alert::{AlertGroup, AlertStatus, OmittedAlert, PayloadError};
 use knowledge::incident::{Acknowledged, AdmissionRules, AdmitReason, Impact, IncidentState, KnownIncident, admit};

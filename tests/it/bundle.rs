@@ -8,8 +8,8 @@ mod site;
 
 use std::time::Duration;
 
+use findings::facts::HappenedKind;
 use knowledge::clock;
-use report::HappenedKind;
 use service::bundle::{Options, Sources};
 
 use crate::harness::{self, shared};

@@ -21,13 +21,12 @@ use redact::RedactionCount;
 use render::{BundleLocation, Phrases};
 use report::{Report, ReportPart, SourceFindings, Stage};
 use serde_json::Value;
-use service::bundle;
 use service::bundle::{
     BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
     NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
 };
-use service::notify;
 use service::notify::Notifier;
+use service::{bundle, notify};
 use sources::exporter;
 use sources::exporter::ExporterReader;
 use store::{AdmissionPlan, Store};

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use diagnose::capacity::{
+use capacity::{
     Cache, CapacityReport, GpuSpec, KvDtype, ModelSpec, PlannedDeployment, SCHEMA, parse_bytes, parse_tokens, plan,
 };
 use serde_json::{Value, json};

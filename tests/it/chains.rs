@@ -5,7 +5,8 @@ mod fleets;
 
 use std::time::{Duration, Instant};
 
-use diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact};
+use diagnose::{ExtraSources, begin, diagnose, impact};
+use findings::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::routing::post;
-use diagnose::Request;
+use findings::Request;
 use jiff::Timestamp;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;

@@ -5,11 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use authoring::check;
-use diagnose::capacity;
-use diagnose::capacity::CapacityReport;
-use diagnose::health;
-use diagnose::health::Health;
-use diagnose::{Diagnosis, SCHEMA};
+
+use capacity::CapacityReport;
+use findings::health::Health;
+use findings::{Diagnosis, SCHEMA};
 use knowledge::playbook;
 use knowledge::playbook::{CauseEntry, Step};
 use serde::Serialize;
@@ -104,7 +103,7 @@ fn missing_keys(schema: &Value, part: &Value, value: &Value, text: &str, at: &st
 #[test]
 fn the_documented_json_is_what_the_program_writes() {
     assert_keys::<Diagnosis>(SCHEMA);
-    assert_keys::<Health>(health::SCHEMA);
+    assert_keys::<Health>(findings::health::SCHEMA);
 }
 
 /// The page's example of a schema, read as the program's type, has the keys that the program writes.

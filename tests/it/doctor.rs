@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use diagnose::health::{Coverage, CoverageLimit, SignalAvailability, coverage};
+use diagnose::health::coverage;
+use findings::health::{Coverage, CoverageLimit, SignalAvailability};
 use knowledge::signal::EngineKind;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::{FakeSlack, Options};

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use findings::ExporterTarget;
+use findings::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, read};
 use knowledge::signal::endpoint::shown;
 use llm_diagnose_lab::sources::{FakeEngine, Manner, Request};
-use sources::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, read, request_endpoints};
-use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
+use sources::endpoint::{TARGETS_MOST, request_endpoints};
+use sources::exporter::{Allowed, ExporterReader};
 
 use crate::harness::{library, tls};
 

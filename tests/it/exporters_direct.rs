@@ -11,15 +11,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::routing::get;
-use diagnose::{
-    Baseline, Diagnosis, DirectReadReason, Exporters, ExtraSources, Request, Scope, SymptomVerdict, ValueSource,
-    diagnose_with, observe, observe_with_exporters,
-};
+use diagnose::{Exporters, ExtraSources, diagnose_with, observe, observe_with_exporters};
+use findings::{Baseline, Diagnosis, DirectReadReason, ExporterTarget, Request, Scope, SymptomVerdict, ValueSource};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
 use llm_diagnose_lab::stack::backfill::openmetrics;
 use llm_diagnose_lab::stack::{Prometheus, stamp_exposition};
 use serde_json::Value;
-use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
+use sources::exporter::{Allowed, ExporterReader};
 use tokio::net::TcpListener;
 
 use crate::harness::{client, fixture, library, tls};

@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use facts::collect_facts;
+use findings::facts::{HappenedKind, Measured, PrometheusFacts, ReplicaInfo, Window, Windows};
 use llm_diagnose_lab::sim::spec::GpuExporter;
 use llm_diagnose_lab::sim::{Dialect, Fault, Fleet, FleetSpec, History};
 use llm_diagnose_lab::stack;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use prom::{Prometheus, QueryProgress};
-use report::facts::{PrometheusFacts, Windows, collect_facts};
-use report::{HappenedKind, Measured, ReplicaInfo, Window};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

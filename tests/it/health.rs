@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use authoring::check;
-use diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, evaluate_fleet};
+use diagnose::health::{HealthQuery, evaluate_fleet};
+use findings::health::{Health, HealthCheck, HealthState, PoolHealth};
 use knowledge::alert::Labels;
 use knowledge::playbook::{SourceFile, load, parse};
 use knowledge::signal::EngineKind;
@@ -126,7 +127,7 @@ fn health_and_alerts_cannot_disagree_because_every_alert_rule_is_a_threshold() {
                 continue;
             }
             let row = row.unwrap_or_else(|| panic!("{} is no check", rule.alert));
-            let same = |t: &&diagnose::health::Threshold| {
+            let same = |t: &&findings::health::Threshold| {
                 t.severity == rule.severity && t.when == when.to_string() && t.source == format!("alert {}", rule.alert)
             };
             assert!(row.thresholds.iter().any(|t| same(&t)), "{} {row:?}", rule.alert);

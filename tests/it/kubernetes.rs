@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use findings::cluster::{ClusterSnapshot, Object, Pod};
 use jiff::Timestamp;
 use knowledge::gap::{Gap, GapReason};
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, deployment, event, kubeconfig, node, object, owned, pod};
 use serde_json::{Value, json};
-use sources::kubernetes::{ClusterSnapshot, Config, Kubernetes, KubernetesError, Object, Pod, SnapshotRequest, read};
+use sources::kubernetes::{Config, Kubernetes, KubernetesError, SnapshotRequest, read};
 
 use crate::harness::tls;
 

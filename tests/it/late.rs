@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::Uri;
-use diagnose::{Diagnosis, Request, SymptomVerdict, diagnose};
+use diagnose::diagnose;
+use findings::{Diagnosis, Request, SymptomVerdict};
 use render::{Phrases, diagnosis_message, terminal};
 use tokio::net::TcpListener;
 

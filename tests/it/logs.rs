@@ -4,9 +4,8 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use diagnose::{
-    Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, log_findings,
-};
+use diagnose::{ExtraSources, LogSources, diagnose_with, log_findings};
+use findings::{Diagnosis, Outcome, Request, ValueSource, Verdict};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
-use diagnose::{Diagnosis, diagnose};
+use diagnose::diagnose;
+use diagnose::health::{HealthQuery, evaluate_fleet};
+use findings::Diagnosis;
+use findings::health::{Health, HealthState};
 
 use crate::harness::{DEADLINE, Page, Stamp, WINDOW, at, evidence, fixture, library, request, run, shared, slot};
 

@@ -1,6 +1,7 @@
 //! Alerts and people that name a pool, a time or a rule that Prometheus does not have, and what they are told instead.
 
-use diagnose::{Diagnosis, Request, SymptomVerdict, diagnose, moment};
+use diagnose::{diagnose, moment};
+use findings::{Diagnosis, Request, SymptomVerdict};
 use llm_diagnose_lab::stack;
 use render::{Phrases, diagnosis_message, slack, terminal};
 use serde_json::{Value, json};

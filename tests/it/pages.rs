@@ -208,9 +208,10 @@ async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
 
 #[test]
 fn a_report_is_a_file_that_asks_nobody() {
-    use diagnose::Diagnosis;
+    use findings::Diagnosis;
+    use findings::facts::Window;
     use render::{Phrases, ReportPageContext, report_page};
-    use report::{DiagnosisParameters, ReportSubject, SourceFindings, Window, build};
+    use report::{DiagnosisParameters, ReportSubject, SourceFindings, build};
 
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let window = Window { from: diagnosis.at, to: diagnosis.at };

@@ -2,8 +2,10 @@
 
 mod stores;
 
-use diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
-use diagnose::{Diagnosis, Outcome, Request, SymptomVerdict, Verdict, diagnose, impact, verify};
+use diagnose::health::{HealthQuery, evaluate_fleet};
+use diagnose::{diagnose, impact, verify};
+use findings::health::{Health, HealthState};
+use findings::{Diagnosis, Outcome, Request, SymptomVerdict, Verdict};
 use prom::{Config, PartialAnswers, Prometheus};
 use render::{IncidentView, Phrases, diagnosis_message, incident_message, terminal};
 

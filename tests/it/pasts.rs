@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use diagnose::{Baseline, Diagnosis, PastKind, Request, diagnose, observe};
+use diagnose::{diagnose, observe};
+use findings::{Baseline, Diagnosis, PastKind, Request};
 use llm_diagnose_lab::stack;
 use prom::Prometheus;
 

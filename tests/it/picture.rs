@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
+use chart::{Chart, Panel, Role, ThresholdSide, png};
+use diagnose::{HistoryRequest, diagnose, evidence_history};
+use findings::{Baseline, Diagnosis};
 use prom::Prometheus;
-use render::chart::{Chart, Panel, Role, ThresholdSide, png};
 use render::{Phrases, diagnosis_chart};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use diagnose::{Diagnosis, Request, diagnose};
+use diagnose::diagnose;
+use findings::{Diagnosis, Request};
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::stack;

@@ -3,12 +3,13 @@
 mod limits;
 mod told;
 
-use diagnose::{Diagnosis, diagnose};
+use diagnose::diagnose;
+use findings::Diagnosis;
+use findings::cluster::{Container, Ended, Pod};
+use findings::facts::Window;
 use knowledge::playbook::load;
 use render::{Phrases, report_markdown, ticket};
-use report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, Window, build};
-use sources::kubernetes;
-use sources::kubernetes::{Container, Ended, Pod};
+use report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, build};
 
 use crate::chains::{asked, moment};
 use crate::harness::{at, library, run, shared};
@@ -81,10 +82,10 @@ fn pod(name: &str, args: &[&str]) -> Pod {
 }
 
 fn cluster(pods: Vec<Pod>) -> SourceFindings {
-    let kubernetes = kubernetes::ClusterSnapshot {
+    let kubernetes = findings::cluster::ClusterSnapshot {
         version: Some("v1.34.2".to_owned()),
         pods,
-        ..kubernetes::ClusterSnapshot::default()
+        ..findings::cluster::ClusterSnapshot::default()
     };
     SourceFindings { kubernetes: Some(kubernetes), ..SourceFindings::default() }
 }

@@ -1,6 +1,7 @@
 //! Other servers with Prometheus' API, and a proxy before one: they are diagnosed as a Prometheus is.
 
-use diagnose::{Diagnosis, SymptomVerdict, Verdict, diagnose};
+use diagnose::diagnose;
+use findings::{Diagnosis, SymptomVerdict, Verdict};
 use llm_diagnose_lab::stack::{Nginx, VictoriaMetrics};
 
 use crate::chains::{asked, history_of};

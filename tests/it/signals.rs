@@ -20,7 +20,8 @@ mod standstill;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use diagnose::{ObserveResult, Scope, observe};
+use diagnose::{ObserveResult, observe};
+use findings::Scope;
 use knowledge::playbook::{Library, Playbook, SourceFile, parse};
 
 use crate::harness::{Page, Stamp, library, request, run, shared, slot};

@@ -7,14 +7,13 @@ mod weekly;
 
 use std::time::Duration;
 
-use diagnose::Diagnosis;
+use findings::{Diagnosis, ExporterTarget};
 use jiff::{SignedDuration, Timestamp};
 use knowledge::alert::AlertGroup;
 use knowledge::incident::{Act, AdmissionRules, AdmitReason, Impact};
 use llm_diagnose_lab::stack::Postgres;
 use message::{Message, Tone};
 use render::slack;
-use sources::exporter::ExporterTarget;
 use sqlx::AnyPool;
 use store::{
     AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, EndedCall, Escalated, EscalationCall,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use knowledge::incident::AdmissionRules;

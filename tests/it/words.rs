@@ -7,7 +7,7 @@ mod thresholds;
 mod transcripts;
 mod weekly;
 
-use diagnose::{Diagnosis, Outcome};
+use findings::{Diagnosis, Outcome};
 use jiff::Timestamp;
 use knowledge::alert::{Alert, Labels};
 use knowledge::incident::{Act, AdmitReason, ChangeReason, Note};
@@ -195,7 +195,7 @@ fn a_value_as_it_was_is_called_unchanged() {
 
 #[test]
 fn a_silence_takes_the_alerts_and_not_their_whole_pool() {
-    use sources::alertmanager::{preselected, shared};
+    use findings::silence::{preselected, shared};
     let of = |name: &str| alert(&[("alertname", name), ("namespace", "prod")], "");
     let text = |alerts: &[Alert]| shared(alerts).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(text(&[of("A")]), [r#"alertname="A""#, r#"namespace="prod""#]);

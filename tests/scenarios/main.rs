@@ -24,9 +24,8 @@ use std::time::Instant;
 
 use diagnose::PRIOR;
 use knowledge::playbook;
-use llm_diagnose_lab::calibration;
 use llm_diagnose_lab::page::put_part;
-use llm_diagnose_lab::stack;
+use llm_diagnose_lab::{calibration, stack};
 use prom::{Config, Prometheus};
 
 use report::Rates;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use diagnose::Verdict;
+use findings::Verdict;
 use llm_diagnose_lab::calibration;
 
 use crate::run::Outcome;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diagnose::{Baseline, Diagnosis, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features};
+use diagnose::{FEATURES, diagnose, features};
+use findings::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use knowledge::playbook::{Library, PlaybookKind};
@@ -126,9 +127,9 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
     // Where a scenario names no root, the mechanism is as deep as anybody can tell.
     let roots = if expect.root.is_empty() { &expect.mechanism } else { &expect.root };
     let claims = |verdict: Verdict| verdict >= Verdict::Possible;
-    let right = |cause: &diagnose::CauseFound| claims(cause.verdict) && among(roots, &cause.id);
+    let right = |cause: &findings::CauseFound| claims(cause.verdict) && among(roots, &cause.id);
     // A chain that ends at the mechanism is right as far as it goes.
-    let holds = |cause: &diagnose::CauseFound| right(cause) || among(&expect.mechanism, &cause.id);
+    let holds = |cause: &findings::CauseFound| right(cause) || among(&expect.mechanism, &cause.id);
     Outcome {
         scenario: situation.scenario.name.clone(),
         held_out: situation.held_out,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use diagnose::{Diagnosis, EvidenceResult, Outcome};
+use findings::{Diagnosis, EvidenceResult, Outcome};
 use knowledge::playbook::{Condition, Library};
 use store::{Feedback, Incident};
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{healthy, observations, read, test_files};
-use diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_condition, inverted_symptom_check, judge};
+use diagnose::{holds, invert_condition, inverted_symptom_check, judge};
+use findings::{Observations, Outcome, SymptomVerdict};
 use knowledge::playbook::{Evidence, Library, NoVerify, Problem, SourceFile, Step, Verify};
 use knowledge::signal::VersionReq;
 

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use diagnose::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, judge, reduce};
+use diagnose::judge;
+use findings::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, reduce};
 use knowledge::playbook::{Library, Problem, SourceFile, parse, suggestion};
 
 /// The contents of `<playbook>.test.yaml`.

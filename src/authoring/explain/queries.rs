@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::node;
-use diagnose::{Diagnosis, checked_queries};
+use findings::{Diagnosis, checked_queries};
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
 

@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use super::budget;
-use super::pool_kinds;
 use super::recording::{self, RecordingRule, indented, tells};
 use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
 use super::yaml::{block, text};
+use super::{budget, pool_kinds};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
 use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
 

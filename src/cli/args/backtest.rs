@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{HealthOutput, baseline, label, window};
-use diagnose::Baseline;
+use findings::Baseline;
 use knowledge::clock::TimeArgument;
 
 /// The arguments of `backtest`.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::{label, window};
-use diagnose::capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
+use capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
 use knowledge::clock;
 
 /// The arguments of `capacity`.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
-use diagnose::{Diagnosis, Request, Scope, diagnose};
+use diagnose::diagnose;
+use findings::{Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::{of_expression, select};

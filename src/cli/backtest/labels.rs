@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Alert;
 use knowledge::clip::format_count;
 use knowledge::clock;

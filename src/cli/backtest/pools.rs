@@ -9,12 +9,12 @@ use jiff::Timestamp;
 
 use super::state::FinishedPool;
 use super::{Setting, Stopped};
-use diagnose::{
-    FleetPool, PoolHistory, PoolHistoryRequest, PoolsOfDay, Request, Scope, SymptomVerdict, diagnose, pool_history,
-    pools_of_day, symptom_order,
-};
+use detect::FleetPool;
+use diagnose::{PoolHistory, PoolHistoryRequest, PoolsOfDay, diagnose, pool_history, pools_of_day, symptom_order};
+use findings::{Request, Scope, SymptomVerdict};
 use knowledge::clock;
-use prom::{Range, missing_part};
+use knowledge::clock::Range;
+use knowledge::gap::missing_part;
 use render::diagnosis_message;
 use report::backtest::{
     AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause,

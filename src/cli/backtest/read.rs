@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::{Setting, Stopped};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::AlertRule;
-use prom::{AlertingRule, PromError, Range};
+use prom::{AlertingRule, PromError};
 use report::backtest::{AlertSamples, Firing, same_firings};
 
 /// The step at which `ALERTS` is read.

@@ -7,18 +7,18 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::firing::DueFiring;
-use super::firings;
 use super::key::id;
 use super::read::{self, FiringsFile};
 use super::state::FinishedPart;
 use super::work::Work;
-use super::{Stopped, firing, pools};
-use diagnose::Scope;
+use super::{Stopped, firing, firings, pools};
+use findings::Scope;
 use knowledge::alert::Labels;
 use knowledge::clip::format_count;
 use knowledge::clock;
+use knowledge::gap::missing_part;
 use knowledge::playbook::AlertRule;
-use prom::{AlertingRule, PromError, missing_part};
+use prom::{AlertingRule, PromError};
 use report::backtest::{Firing, chosen, covers, names_pool, rule_counts};
 
 /// Severities of alerts that nobody looks at. Teams have many words for the others.

@@ -16,13 +16,13 @@ use tempfile::TempDir;
 use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library, output};
 use crate::cli::output::out;
+use findings::facts::Window;
 use knowledge::clock;
 use knowledge::playbook::Library;
 use message::Line;
 use progress::ProgressLines;
 use prom::Prometheus;
 use render::{BundleLocation, Phrases};
-use report::Window;
 use service::bundle;
 use service::bundle::{
     BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,

@@ -9,13 +9,13 @@ use crate::cli::ask::{self, RequestArguments};
 use crate::cli::store::open;
 use diagnose::health::Triage;
 use diagnose::{Exporters, ExtraSources, LogSources};
+use findings::ExporterTarget;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use prom::Prometheus;
 use service::bundle::{SourceRegistry, Subject, around};
 use service::chatops::named_id;
 use service::notify::stored_view;
-use sources::exporter::ExporterTarget;
 
 use store::{Incident, Store};
 

@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::Request;
+use findings::{ExporterTarget, Request};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
 use prom::{PromError, Prometheus};
-use sources::exporter::ExporterTarget;
 
 /// Returns the exporters whose pages can be read and whose series Prometheus had within the last hour.
 ///

@@ -6,17 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::read_detection::read_detection;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::{gather, name};
-use crate::observe::observation::{Observation, Observations};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, Plan, SignalNeed, engines_reporting, plan_for};
 use crate::observe::read_pages::{PageRead, PageReads, ReadPages, visits};
-use crate::output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
-use crate::planned_query::PlannedQuery;
-use crate::{Baseline, Request, ValueSource};
+use detect::{DetectionResult, PlannedQuery, read_detection};
+use findings::observation::{Observation, Observations};
+use findings::{Baseline, DirectRead, DirectReadReason, ExporterRemark, Request, ValueSource};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, Matcher};

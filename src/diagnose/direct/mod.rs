@@ -13,18 +13,17 @@ use std::time::{Duration, Instant};
 use futures::future::{Either, join_all, select};
 use tokio::sync::oneshot;
 
-use crate::Request;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, needs};
 use crate::observe::read_pages::{PageReads, ReadOutcome, ReadPages, visits};
-use crate::output::direct_read::DirectReadReason;
 use fill::{PageAnswers, fill};
+use findings::{DirectReadReason, ExporterTarget, Request};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
 use prom::Prometheus;
-use sources::exporter::{self, ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
+use sources::exporter::{self, ExporterError, ExporterReader, TARGETS_MOST};
 
 pub use discovery::{discover_exporters, identify, targets};
 
@@ -309,8 +308,8 @@ async fn twice(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::read_detection::read_detection;
     use crate::judge::steps::tests::request;
+    use detect::read_detection;
     use knowledge::alert::Labels;
     use knowledge::playbook::load;
     use sources::exporter::Sample;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{ExtraCondition, HealthCheck, HealthState, Threshold};
-use crate::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
+use crate::evaluate;
+use findings::health::{ExtraCondition, HealthCheck, HealthState, Threshold};
+use findings::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue};
+use knowledge::gap::missing_part;
 use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library, Playbook, Severity};
 use knowledge::signal::{EngineKind, Signal, Unit};
-use prom::missing_part;
 
 /// The heading for signals of alert rules that have no heading of their own.
 const OTHER_HEADING: &str = "other";

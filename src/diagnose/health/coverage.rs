@@ -4,80 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::{EngineFound, Observation, ObserveResult, Scope, observe_signals};
+use crate::{ObserveResult, observe_signals};
+use findings::health::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage};
+use findings::{EngineFound, Observation, Scope};
 use knowledge::playbook::{Evidence, Library, Playbook};
 use prom::Prometheus;
-
-/// The availability of a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SignalAvailability {
-    /// It has values.
-    Answers,
-    /// It belongs to a feature that is not in use, so nothing is missing.
-    Unused,
-    /// It has no values.
-    Missing,
-}
-
-/// A signal of the catalog with its availability.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SignalCoverage {
-    /// Its name.
-    pub signal: String,
-    /// Its title.
-    pub title: String,
-    /// Its availability.
-    pub answer: SignalAvailability,
-    /// The reason why it has no values.
-    pub why: Option<String>,
-    /// The configuration that enables it.
-    pub enable: Option<String>,
-}
-
-/// The degree to which a playbook is limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CoverageLimit {
-    /// A required check, or every check of the symptom, has no data: the playbook can be neither confirmed nor ruled
-    /// out.
-    Blind,
-    /// Some of its own checks, or of the causes defined in it, have no data.
-    HalfBlind,
-}
-
-/// A playbook with missing signals.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlaybookCoverage {
-    /// Its id.
-    pub playbook: String,
-    /// Its title.
-    pub title: String,
-    /// The degree of the limitation.
-    pub eyes: CoverageLimit,
-    /// The missing signals.
-    pub missing: Vec<String>,
-}
-
-/// The coverage of a Prometheus.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Coverage {
-    /// The configured name of the Prometheus.
-    pub prometheus: String,
-    /// The detected engines and exporters, each with the lowest version that its series imply.
-    pub engines: Vec<EngineFound>,
-    /// Every signal of the catalog.
-    pub signals: Vec<SignalCoverage>,
-    /// Playbooks with missing signals, the blind ones first.
-    pub playbooks: Vec<PlaybookCoverage>,
-    /// Errors, as sentences.
-    pub problems: Vec<String>,
-    /// True if Prometheus was unavailable or slow, so that the rest is not meaningful.
-    pub degraded: bool,
-}
 
 /// Queries every signal of the catalog that comes from metrics, over the whole fleet.
 pub async fn coverage(

@@ -7,14 +7,17 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 
 use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
-use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
 use crate::kinds::observe_by_kind;
+use crate::no_engine_reason;
 use crate::observe::answer_cache::AnswerCache;
-use crate::{EngineFound, Request, Scope, detection, gateway_pools, last_day, no_engine_reason, orchestrated, pools};
+use detect::{detection, gateway_pools, last_day, orchestrated, pools};
+use findings::health::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
+use findings::{EngineFound, Request, Scope};
 use knowledge::alert::Labels;
+use knowledge::gap::missing_part;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use prom::{Prometheus, missing_part};
+use prom::Prometheus;
 
 /// The dimensions that can filter the fleet.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHealth, evaluate_fleet};
-use crate::{Diagnosis, ExtraSources, FleetPool, Request, Scope, diagnose_with, fleet, places as places_of};
+use super::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
+use crate::{ExtraSources, diagnose_with};
+use detect::{FleetPool, fleet, places as places_of};
+use findings::health::{Health, HealthState, PoolHealth};
+use findings::{Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use prom::{PromError, Prometheus};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::scope::workload_of;
-use crate::{EvidenceResult, Observations, Outcome};
+use findings::scope::workload_of;
+use findings::{EvidenceResult, Observations, Outcome};
 
 /// Returns the replicas that the checks of a node name, worst first; empty if they are about the pool as a whole.
 pub(crate) fn affected_replicas(evidence: &[EvidenceResult], observations: &Observations) -> Vec<String> {

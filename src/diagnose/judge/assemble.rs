@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use crate::judge::affected_replicas::affected_replicas;
 use crate::judge::excluded::{nearest, not_looked_at, ruled_out, unchecked};
-use crate::judge::onset;
 use crate::judge::parts::parts;
 use crate::judge::placeholders::FixContext;
-use crate::judge::probability;
 use crate::judge::steps::fixes;
+use crate::judge::{as_link, onset, probability};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::TRAFFIC;
-use crate::{
-    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
-    Onset, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
+use detect::compared_with;
+use findings::{
+    BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations, Onset, Request,
+    SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
 };
 use knowledge::clock;
+use knowledge::gap::missing_part;
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
-use prom::missing_part;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;
@@ -105,7 +105,7 @@ pub(crate) fn assemble(
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
         kinds,
-        compared_with: Some(ComparedWith::of(detection.past, observations.pool.len())),
+        compared_with: Some(compared_with(detection.past, observations.pool.len())),
         pools: Vec::new(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),
         parts: match judged.symptom {
@@ -177,7 +177,7 @@ fn roots(
         let Some(root) = chain.last().filter(|root| done.insert((*root).clone())) else { continue };
         let along: Vec<&Judgement> = chain.iter().filter_map(|id| judged.causes.get(id)).collect();
         let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
-        let links = || along.iter().enumerate().map(|(i, link)| link.as_link(i == 0));
+        let links = || along.iter().enumerate().map(|(i, link)| as_link(link, i == 0));
         out.push(CauseFound {
             id: root.clone(),
             title: judgement.title.clone(),

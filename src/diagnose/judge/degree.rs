@@ -19,7 +19,7 @@ const CLEAR_COUNT: f64 = 0.1;
 const CLEAR_CHANGE: f64 = 1.1;
 
 /// Returns the support of a comparison, -1..=1; the sign says if it holds. `limit` is the threshold as a number,
-/// `varies` the variation of the past ([`crate::Observation::varies`]). NaN counts as clearly not met.
+/// `varies` the variation of the past ([`findings::Observation::varies`]). NaN counts as clearly not met.
 pub(crate) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit, varies: Option<f64>) -> f64 {
     let holds = holds(comparison, value, limit);
     if is_nothing_as_before(comparison, value, limit) {

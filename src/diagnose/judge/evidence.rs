@@ -2,11 +2,11 @@
 
 use crate::judge::degree::{degree, holds as holds_at};
 use crate::judge::part_seen::{MoreSeries, all_of, outcome_of_part};
-use crate::observe::observation::median_of_others;
-use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
+use findings::observation::median_of_others;
+use findings::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
+use knowledge::gap::missing_part;
 use knowledge::playbook::{Comparison, Condition, Evidence, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, Unit, WorseDirection};
-use prom::missing_part;
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
 pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observations) -> EvidenceResult {
@@ -307,7 +307,7 @@ mod tests {
         }
         let replicas = |values: &[f64]| {
             let named =
-                values.iter().enumerate().map(|(i, value)| crate::Replica { name: format!("r{i}"), value: *value });
+                values.iter().enumerate().map(|(i, value)| findings::Replica { name: format!("r{i}"), value: *value });
             Observation { replicas: named.collect(), ..part() }
         };
         let peers = |values: &[f64]| check(replicas(values), "itl_p50", "> 1.5x peers").outcome;

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::judge::as_link;
 use crate::judge::evidence::evaluate;
-use crate::{
+use findings::{
     EvidenceResult, Judged, Judgement, Observations, Outcome, Request, RuledOut, SymptomVerdict, Unchecked,
     UnevaluatedCause, Verdict,
 };
@@ -34,7 +35,7 @@ pub(crate) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -
 /// Returns the strongest check against a cause. A cause in no chain is judged as a first link, which it may be.
 fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
     let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
-    let (verdict, _) = judgement.as_link(!in_a_chain);
+    let (verdict, _) = as_link(judgement, !in_a_chain);
     let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
     let weight_of = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
     RuledOut {
@@ -53,7 +54,7 @@ pub(crate) fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<Ru
     let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
     let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
     let may_be = |j: &&Judgement| reached.contains(j.id.as_str()) && !last_resort(&j.id);
-    let causes = judged.causes.values().filter(may_be).map(|j| (j.as_link(true).1, against(j, judged)));
+    let causes = judged.causes.values().filter(may_be).map(|j| (as_link(j, true).1, against(j, judged)));
     let mut near: Vec<(f64, RuledOut)> = causes.filter(|(_, cause)| cause.verdict == Verdict::Unlikely).collect();
     near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     near.into_iter().take(NEAREST_CAUSES).map(|(_, cause)| cause).collect()

@@ -19,13 +19,14 @@ pub(crate) mod steps;
 
 use std::cmp::Ordering::Equal;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::judge::evidence::{evaluate, is_silent};
-use crate::judge::parts::parts;
-use crate::{EvidenceResult, Judged, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
+use crate::judge::parts::{explained, parts};
+use findings::{
+    EvidenceResult, Judged, Judgement, NOTICED_LATE, Observations, Outcome, SymptomVerdict, Verdict, first_sign,
+};
 use knowledge::clock;
 use knowledge::playbook::{Evidence, Library, Node, NodeKind};
 
@@ -44,24 +45,17 @@ const LIGHT: f64 = 0.1;
 /// Support at which a required check is clearly not met.
 const CLEARLY_NOT_MET: f64 = -0.99;
 
-/// Maximum delay of a cause after its effect: prompts and answers are counted when requests end.
-pub const NOTICED_LATE: Duration = Duration::from_secs(180);
-
-impl Judged {
-    /// Returns true if another chain might be the best one, and only onsets can decide.
-    pub(crate) fn is_tied(&self) -> bool {
-        let Some((best, others)) = self.chains.split_first() else { return false };
-        others.iter().any(|other| {
-            let fork = best.iter().zip(other).position(|(a, b)| a != b);
-            let judged = fork.and_then(|at| Some((at, self.causes.get(&best[at])?, self.causes.get(&other[at])?)));
-            judged.is_some_and(|(at, a, b)| {
-                let first = at == 1;
-                ties(a, b, first)
-                    && explains_less(b, a, first) == explains_less(a, b, first)
-                    && strength(a) == strength(b)
-            })
+/// Returns true if another chain than the first might be the best one, and only onsets can decide.
+pub(crate) fn is_tied(judged: &Judged) -> bool {
+    let Some((best, others)) = judged.chains.split_first() else { return false };
+    others.iter().any(|other| {
+        let fork = best.iter().zip(other).position(|(a, b)| a != b);
+        let judged = fork.and_then(|at| Some((at, judged.causes.get(&best[at])?, judged.causes.get(&other[at])?)));
+        judged.is_some_and(|(at, a, b)| {
+            let first = at == 1;
+            ties(a, b, first) && explains_less(b, a, first) == explains_less(a, b, first) && strength(a) == strength(b)
         })
-    }
+    })
 }
 
 /// Judges a playbook on observations; `None` if there is no such playbook.
@@ -81,7 +75,7 @@ pub fn judge(library: &Library, playbook: &str, observations: &Observations) -> 
                 judgement.verdict = Verdict::Possible;
             }
             let edge = entry.causes.iter().find(|edge| edge.target() == node.id);
-            judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
+            judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| explained(latency, edge));
             causes.insert(node.id.to_owned(), judgement);
         }
         let effect = onset(&evidence).map(|(at, _)| at);
@@ -182,18 +176,16 @@ fn graded(score: f64) -> Verdict {
     }
 }
 
-impl Judgement {
-    /// Returns verdict and score as a link of a chain. The first link has to explain the symptom itself: it has its
-    /// full score from [`EXPLAINING_SHARE`] of a latency on, and half of it if it explains nothing. A later link only
-    /// explains the link before it.
-    pub(crate) fn as_link(&self, first: bool) -> (Verdict, f64) {
-        match self.explained.filter(|_| first && self.verdict != Verdict::RuledOut) {
-            Some(share) => {
-                let score = self.score * (0.5 + 0.5 * (share / EXPLAINING_SHARE).min(1.0));
-                (self.verdict.min(graded(score)), score)
-            }
-            None => (self.verdict, self.score),
+/// Returns verdict and score of a judgement as a link of a chain. The first link has to explain the symptom itself: it has its
+/// full score from [`EXPLAINING_SHARE`] of a latency on, and half of it if it explains nothing. A later link only
+/// explains the link before it.
+pub(crate) fn as_link(judgement: &Judgement, first: bool) -> (Verdict, f64) {
+    match judgement.explained.filter(|_| first && judgement.verdict != Verdict::RuledOut) {
+        Some(share) => {
+            let score = judgement.score * (0.5 + 0.5 * (share / EXPLAINING_SHARE).min(1.0));
+            (judgement.verdict.min(graded(score)), score)
         }
+        None => (judgement.verdict, judgement.score),
     }
 }
 
@@ -210,11 +202,6 @@ pub(crate) fn onset(evidence: &[EvidenceResult]) -> Option<(Timestamp, &Evidence
     required.or_else(|| begun().min_by_key(|(at, _)| *at))
 }
 
-/// Returns the earliest onset of the checks that are met: the first sign of a cause.
-pub fn first_sign(evidence: &[EvidenceResult]) -> Option<Timestamp> {
-    evidence.iter().filter(|e| e.outcome == Outcome::Met).filter_map(|e| e.since).min()
-}
-
 /// Returns true if a cause clearly began after its effect.
 pub(crate) fn began_after(evidence: &[EvidenceResult], effect: Option<Timestamp>) -> bool {
     first_sign(evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
@@ -224,7 +211,7 @@ pub(crate) fn began_after(evidence: &[EvidenceResult], effect: Option<Timestamp>
 /// evidence, not begun after the effect, position in the file.
 fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, first: bool) {
     children.sort_by(|(_, a), (_, b)| {
-        let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
+        let ((verdict_a, score_a), (verdict_b, score_b)) = (as_link(a, first), as_link(b, first));
         verdict_b.cmp(&verdict_a).then_with(|| score_b.total_cmp(&score_a))
     });
     let Some(best) = children.first().map(|(_, best)| *best) else { return };
@@ -242,7 +229,7 @@ fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, firs
 
 /// Returns true if the scores of two causes are too close to decide.
 fn ties(a: &Judgement, b: &Judgement, first: bool) -> bool {
-    let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
+    let ((verdict_a, score_a), (verdict_b, score_b)) = (as_link(a, first), as_link(b, first));
     verdict_a == verdict_b && (score_a - score_b).abs() < TIE
 }
 
@@ -269,7 +256,7 @@ fn descend(
             .filter_map(|entry| library.node(entry))
             .filter_map(|child| Some((child, causes.get(child.id)?)))
             .filter(|(child, j)| {
-                j.as_link(path.len() == 1).0 >= Verdict::Possible && !path.iter().any(|id| id == child.id)
+                as_link(j, path.len() == 1).0 >= Verdict::Possible && !path.iter().any(|id| id == child.id)
             })
             .collect()
     };
@@ -301,14 +288,14 @@ mod tests {
 
     #[test]
     fn a_first_link_that_explains_little_of_a_latency_counts_less_and_a_later_one_need_not() {
-        let of = |explained, first| judgement(Verdict::Likely, 0.9, explained).as_link(first);
+        let of = |explained, first| as_link(&judgement(Verdict::Likely, 0.9, explained), first);
         assert_eq!(of(Some(0.0), true), (Verdict::Unlikely, 0.45));
         assert_eq!(of(Some(0.25), true), (Verdict::Possible, 0.675));
         assert_eq!(of(Some(0.5), true), (Verdict::Likely, 0.9));
         assert_eq!((of(Some(0.0), false), of(None, true)), ((Verdict::Likely, 0.9), (Verdict::Likely, 0.9)));
-        let open = judgement(Verdict::Undetermined, 0.9, Some(0.0)).as_link(true);
+        let open = as_link(&judgement(Verdict::Undetermined, 0.9, Some(0.0)), true);
         assert_eq!(open.0, Verdict::Undetermined, "what nobody could check stays open");
-        assert_eq!(judgement(Verdict::RuledOut, 0.0, Some(0.9)).as_link(true), (Verdict::RuledOut, 0.0));
+        assert_eq!(as_link(&judgement(Verdict::RuledOut, 0.0, Some(0.9)), true), (Verdict::RuledOut, 0.0));
     }
 
     #[test]

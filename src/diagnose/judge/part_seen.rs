@@ -3,7 +3,7 @@
 //! An outcome stays if more series could not undo it. Of a mean, a ratio or a quantile "met" against a number stays too:
 //! it is true of the part that answered. Against the past it does not: the past is of other replicas too.
 
-use crate::Outcome;
+use findings::Outcome;
 use knowledge::playbook::{Comparison, Op, Reference};
 use knowledge::signal::{PoolAggregation, Signal};
 

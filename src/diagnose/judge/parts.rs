@@ -1,6 +1,6 @@
 //! The parts of a latency, and the share that a cause explains.
 
-use crate::{LatencyPart, LatencyParts, LatencyRest, Observations};
+use findings::{LatencyPart, LatencyParts, LatencyRest, Observations};
 use knowledge::playbook::{CauseEntry, Latency, Library, REST};
 
 /// Share by which the parts may exceed the whole: engines count first tokens when they are sent, and queue and
@@ -42,22 +42,20 @@ fn parts_of(latency: &Latency, observations: &Observations) -> Option<LatencyPar
     })
 }
 
-impl LatencyParts {
-    /// Returns the share of the whole that a cause explains, 0..1; `None` if it explains no part, or an unknown one.
-    pub(crate) fn explained(&self, entry: &CauseEntry) -> Option<f64> {
-        let share = |name: &String| match name.as_str() {
-            REST => self.rest.map(|rest| rest.share),
-            signal => self.parts.iter().find(|part| part.signal == signal).map(|part| part.share),
-        };
-        let shares: Vec<f64> = entry.explains.iter().map(share).collect::<Option<_>>()?;
-        (!shares.is_empty()).then(|| shares.iter().sum::<f64>().min(1.0))
-    }
+/// Returns the share of a whole that a cause explains, 0..1; `None` if it explains no part, or an unknown one.
+pub(crate) fn explained(latency: &LatencyParts, entry: &CauseEntry) -> Option<f64> {
+    let share = |name: &String| match name.as_str() {
+        REST => latency.rest.map(|rest| rest.share),
+        signal => latency.parts.iter().find(|part| part.signal == signal).map(|part| part.share),
+    };
+    let shares: Vec<f64> = entry.explains.iter().map(share).collect::<Option<_>>()?;
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>().min(1.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Observation;
+    use findings::Observation;
     use knowledge::playbook::load;
 
     /// The latency parts for TTFT, queue and prefill in seconds.
@@ -84,7 +82,7 @@ mod tests {
         assert_eq!((latency_parts.seconds, seconds), (6.9, vec![4.2, 2.5]));
         let rest = latency_parts.rest.unwrap();
         assert!((rest.seconds - 0.2).abs() < 1e-9 && (rest.share - 0.2 / 6.9).abs() < 1e-9, "{rest:?}");
-        let explained = |of: &[&str]| latency_parts.explained(&entry(of));
+        let explained = |of: &[&str]| explained(&latency_parts, &entry(of));
         assert_eq!(explained(&["queue_time_mean"]), Some(4.2 / 6.9));
         assert!((explained(&["queue_time_mean", "prefill_time_mean", "rest"]).unwrap() - 1.0).abs() < 1e-9);
         assert_eq!([explained(&[]), explained(&["decode_time_mean"])], [None, None]);
@@ -103,7 +101,7 @@ mod tests {
     fn a_part_that_nobody_tells_leaves_the_rest_open() {
         let latency_parts = latency_parts(Some(6.9), Some(4.2), None).unwrap();
         assert_eq!((latency_parts.parts.len(), latency_parts.rest), (1, None));
-        assert_eq!(latency_parts.explained(&entry(&["rest"])), None);
+        assert_eq!(explained(&latency_parts, &entry(&["rest"])), None);
         assert_eq!(super::tests::latency_parts(None, Some(4.2), Some(2.5)), None);
         assert_eq!(super::tests::latency_parts(Some(6.9), None, None), None);
     }

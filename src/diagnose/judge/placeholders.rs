@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::detect::detection_result::DetectionResult;
 use crate::judge::affected_replicas::affected_replicas;
-use crate::scope::names::host;
-use crate::scope::workload_of;
-use crate::{CauseFound, EvidenceResult, Observations, Request};
+use detect::{DetectionResult, host};
+use findings::scope::workload_of;
+use findings::{CauseFound, EvidenceResult, Observations, Request};
 use knowledge::playbook::{Library, RunsOn};
 use knowledge::signal::{EngineKind, Signal};
 
@@ -184,9 +183,9 @@ fn replicas_before(observations: &Observations) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::detection_result::DetectionResult;
     use crate::judge::steps::tests::{about, bad_replica, request};
-    use crate::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
+    use detect::DetectionResult;
+    use findings::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
     use knowledge::playbook::load;
 
     #[test]

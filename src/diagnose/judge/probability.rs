@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::judge::{began_after, onset};
-use crate::{CauseFound, Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
+use findings::{CauseFound, Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 
 /// Minimum probability of a likely cause.
 const LIKELY: f64 = 0.7;

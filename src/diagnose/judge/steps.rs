@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::evidence::holds;
 use crate::judge::placeholders::{FixContext, filled, placeholder_values};
-use crate::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
+use findings::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
 use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
 use knowledge::signal::{GpuVendor, Unit, VersionReq, WorseDirection};
 
@@ -94,7 +94,8 @@ pub fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Op
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Baseline, DetectionResult, Diagnosis, EngineSeen, Observation, Request, Scope};
+    use detect::{DetectionResult, EngineSeen};
+    use findings::{Baseline, Diagnosis, Observation, Request, Scope};
     use knowledge::playbook::RunsOn;
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.

@@ -11,18 +11,17 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use crate::detect::baseline_windows::MARGIN;
-use crate::detect::detection_result::DetectionResult;
 use crate::observe::answer_cache::Hours;
 use crate::observe::batch::{ask_range, pack};
-use crate::observe::observation::{Observation, Observations, median};
 use crate::observe::plan::{Needs, engines_reporting, filled, pruned};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::{Baseline, Request};
+use detect::{DetectionResult, MARGIN, PlannedQuery, QueryPurpose};
+use findings::observation::{Observation, Observations, median};
+use findings::{Baseline, Request};
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::Library;
 use knowledge::signal::Against;
-use prom::{Answer, Prometheus, Range, Series};
+use prom::{Answer, Prometheus, Series};
 
 /// The length of the time range before the incident.
 const HOURS: Duration = Duration::from_secs(6 * 3_600);

@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
 use crate::observe::read_pages::ReadPages;
-use crate::planned_query::PlannedQuery;
+use detect::{DetectionResult, PlannedQuery};
 use prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
 
 /// The values of a part, or the reason why there are none.

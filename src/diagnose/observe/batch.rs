@@ -14,9 +14,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::observe::plan::Plan;
-use crate::planned_query::PlannedQuery;
+use detect::PlannedQuery;
+use knowledge::clock::Range;
 use knowledge::signal::histograms;
-use prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
+use prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Row, Series};
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
@@ -197,7 +198,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::QueryPurpose;
+    use detect::QueryPurpose;
     use knowledge::clock;
 
     #[tokio::test]

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{pack, query_all};
 use crate::observe::recorded::scope;
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::{ErrorBudget, Request};
+use detect::{DetectionResult, PlannedQuery, QueryPurpose};
+use findings::{ErrorBudget, Request};
 use knowledge::clock;
 use knowledge::playbook::{Library, Promise};
 use knowledge::signal::{Matcher, budget, matchers};

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Request;
 use crate::observe::batch::QueryAnswer;
-use crate::observe::observation::{Observations, Replica, reduce};
 use crate::observe::plan::{HISTOGRAM, POD_AND_NODE, tier};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::scope::{POD_LABELS, workload_of};
+use detect::{PlannedQuery, QueryPurpose};
+use findings::Request;
+use findings::observation::{Observations, Replica, reduce};
+use findings::scope::{POD_LABELS, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, RunsOn};
 use knowledge::signal::{Engine, EngineKind, PoolAggregation, histograms};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::Request;
+use findings::Request;
 use knowledge::clock;
-use prom::Range;
+use knowledge::clock::Range;
 
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);

@@ -9,11 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::observe::gather::merge;
-use crate::observe::observation::{Observation, Replica, reduce};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::needs;
-use crate::output::logs_read::{LogError, LogRead, LogsRead};
-use crate::{Request, ValueSource};
+use findings::observation::{Observation, Replica, reduce};
+use findings::{LogError, LogRead, LogsRead, Request, ValueSource};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, LogRank};

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::detect::baseline_windows::MARGIN;
 use crate::observe::log_cache::{LogCacheKey, LogFindingsCache};
 use crate::observe::log_findings::log_findings;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::needs;
-use crate::{Judged, Outcome, Request};
+use detect::MARGIN;
+use findings::{Judged, Outcome, Request};
 use knowledge::alert::{Alert, Labels, active, common_labels};
 use knowledge::clock;
 use knowledge::gap::Gap;

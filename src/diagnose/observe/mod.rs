@@ -9,7 +9,6 @@ pub(crate) mod incident_range;
 pub(crate) mod log_cache;
 pub(crate) mod log_findings;
 pub(crate) mod log_sources;
-pub(crate) mod observation;
 pub(crate) mod observe_result;
 pub(crate) mod plan;
 pub(crate) mod pool;
@@ -24,23 +23,22 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join3};
 use jiff::Timestamp;
 
-use crate::Request;
-use crate::detect::baseline_windows::{Past, ladder};
-use crate::detect::detection::{detection, presence, was_present};
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::narrow::narrow;
-use crate::detect::read_detection::read_detection_of;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::batch::{QueryAnswer, pack, query_all};
 use crate::observe::gather::{Members, gather};
-use crate::observe::observation::Observation;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, Plan, needs, plan_for};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
+use detect::{
+    DetectionResult, Past, PlannedQuery, QueryPurpose, detection, ladder, narrow, presence, read_detection_of,
+    was_present,
+};
+use findings::Request;
+use findings::observation::Observation;
 use knowledge::alert::Labels;
 use knowledge::clock;
+use knowledge::gap::missing_part;
 use knowledge::playbook::Library;
-use prom::{Answer, MetricNames, PromError, Prometheus, Row, missing_part};
+use prom::{Answer, MetricNames, PromError, Prometheus, Row};
 
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
 pub(crate) const NAMES_WAIT: u32 = 8;

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use crate::DataSpan;
-use crate::detect::detection_result::DetectionResult;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::gather::Members;
-use crate::observe::observation::Observations;
-use crate::output::direct_read::DirectRead;
-use crate::output::judgement::ErrorBudget;
-use crate::output::logs_read::LogsRead;
+use detect::DetectionResult;
+use findings::observation::Observations;
+use findings::{DataSpan, DirectRead, ErrorBudget, LogsRead};
 
 /// The part of the deadline that is left for judging and rendering.
 pub(crate) const RESERVE: Duration = Duration::from_millis(200);
@@ -49,6 +46,11 @@ impl ObserveResult {
     /// Returns the server's words about a part of the data that it could not read; `None` if all answers are complete.
     pub fn incomplete(&self) -> Option<&str> {
         self.cache.missing.as_ref().filter(|part| part.counts).map(|part| part.said.as_str())
+    }
+
+    /// Returns what to know beside the values, in sentences: the failures, and what was noticed about the engines.
+    pub fn remarks(&self) -> Vec<String> {
+        self.problems.iter().chain(&self.detection.notes).cloned().collect()
     }
 
     /// Adds the failures of another observation: its missing values make this one worth repeating.

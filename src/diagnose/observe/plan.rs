@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::Request;
-use crate::detect::baseline_windows::Past;
-use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::detect::recorded_series::RecordedSeries;
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::request::{SHORTEST_WINDOW, USUAL_WINDOW};
+use detect::{DetectionResult, EngineSeen, Past, PlannedQuery, QueryPurpose, RecordedSeries};
+use findings::Request;
+use findings::request::{SHORTEST_WINDOW, USUAL_WINDOW};
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 

@@ -6,16 +6,13 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::Request;
-use crate::detect::detection::detection;
-use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::detect::read_detection::read_detection;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::batch;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::{Members, RowOwnership, name};
 use crate::observe::plan::{Needs, filled, plan_for};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
+use detect::{DetectionResult, EngineSeen, PlannedQuery, QueryPurpose, detection, read_detection};
+use findings::Request;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind};

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::Request;
-use crate::detect::detection::names_behind;
 use crate::observe::batch::QueryAnswer;
+use detect::names_behind;
+use findings::{ExporterTarget, Request};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
 use prom::Recorded;
-use sources::exporter::{ExporterError, ExporterTarget, Sample};
+use sources::exporter::{ExporterError, Sample, attach};
 
 /// Milliseconds after which a target of a record that no longer answers counts as down.
 const SILENT: i64 = 30_000;
@@ -62,7 +62,7 @@ impl PageReads {
         let mut reads = Self { times: self.times.clone(), unusable: self.unusable.clone(), ..Self::default() };
         for (name, labels, points) in self.series.all() {
             let sample = Sample { name: String::new(), labels: Labels::clone(labels), value: 0.0 };
-            reads.series.add_points(name, Arc::new(target.attach(sample).labels), points.iter().copied());
+            reads.series.add_points(name, Arc::new(attach(target, sample).labels), points.iter().copied());
         }
         reads
     }

@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::Request;
-use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::detect::recorded_series::{PoolSeries, RecordedSeries};
 use crate::observe::batch::{pack, query_all};
 use crate::observe::incident_range::incident_range;
-use crate::planned_query::{PlannedQuery, QueryPurpose};
+use detect::{DetectionResult, EngineSeen, PlannedQuery, PoolSeries, QueryPurpose, RecordedSeries};
+use findings::Request;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::detect::baseline_windows::{Past, ladder};
 use crate::observe::incident_range::incident_range;
-use crate::{PastKind, Request};
+use detect::{Past, ladder};
+use findings::{PastKind, Request};
 use knowledge::clock;
 
 /// Prometheus' lookback for instant queries: `--query.lookback-delta`, five minutes by default.

@@ -8,14 +8,13 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 
 use super::{ExtraSources, PendingDiagnosis, begin_with};
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::visible_pools::meant;
 use crate::judge::assemble;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::refine::screen::{self, Screened};
-use crate::scope::Scope;
-use crate::{Diagnosis, Outcome, Request, Screening, SymptomVerdict, detection, gateway_pools, pools};
+use detect::{DetectionResult, detection, gateway_pools, meant, pools};
+use findings::scope::Scope;
+use findings::{Diagnosis, Outcome, Request, Screening, SymptomVerdict};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use prom::Prometheus;

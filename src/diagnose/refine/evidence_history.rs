@@ -10,19 +10,21 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use crate::detect::detection::detection;
-use crate::detect::read_detection::read_detection;
 use crate::judge::evidence::tells_of_change;
 use crate::observe::batch::{self, QueryAnswer};
 use crate::observe::gather::{Members, gather};
 use crate::observe::plan::{Needs, plan_for};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::refine::onset::{moments, rows_at};
-use crate::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, ValueSource};
+use crate::refine::onset::rows_at;
+use detect::{PlannedQuery, QueryPurpose, detection, read_detection};
+use findings::{
+    Baseline, DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, Observations, Outcome, Request,
+    Scope, ValueSource,
+};
 use knowledge::alert::Labels;
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
-use prom::{Answer, Prometheus, Range, Series};
+use prom::{Answer, Prometheus, Series};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
@@ -54,29 +56,6 @@ pub struct HistoryRequest {
     pub deadline: Duration,
 }
 
-/// The observations at each step.
-pub type Moments = Vec<(Timestamp, Observations)>;
-
-/// The history of the checks that decided a diagnosis.
-#[derive(Debug)]
-pub struct EvidenceHistory<'a> {
-    /// The checks, most important first.
-    pub checks: Vec<DecidingCheck<'a>>,
-    /// The time range of [`Self::now`].
-    pub range: Range,
-    /// The observations up to the end of the picture.
-    pub now: Moments,
-    /// The observations of the past: how much earlier, and at the earlier times.
-    pub past: Option<(Duration, Moments)>,
-}
-
-impl EvidenceHistory<'_> {
-    /// Returns the times of all steps.
-    pub fn steps(&self) -> impl Iterator<Item = Timestamp> {
-        moments(&self.range)
-    }
-}
-
 /// Queries the history of the checks that decided a diagnosis; `None` if there are none, or Prometheus does not say
 /// which engines there were.
 pub async fn evidence_history<'a>(
@@ -103,21 +82,6 @@ pub async fn evidence_history<'a>(
     let (now, past) = join(now, past).await;
     let past = earlier.map(|(by, _)| by).zip(past);
     Some(EvidenceHistory { checks, range, now, past })
-}
-
-/// A check that decided.
-#[derive(Debug)]
-pub struct DecidingCheck<'a> {
-    /// Its result.
-    pub evidence: &'a EvidenceResult,
-    /// Its signal.
-    pub signal: &'a str,
-    /// Its condition.
-    pub when: Option<Condition>,
-    /// True if it compares with the past.
-    pub past: bool,
-    /// True if it compares replicas.
-    pub peers: bool,
 }
 
 /// Returns the checks that decided: the symptom's, then those of the best chain from its root upward; each signal
@@ -218,7 +182,7 @@ async fn query_observations(
 ) -> Moments {
     let answered = query_ranges(prometheus, asks, range, deadline).await;
     let mut all = Vec::new();
-    for at in moments(&range) {
+    for at in range.steps() {
         all.push((at, observations_at(library, members, &answered, at)));
         // Steps of a large fleet take a while; other tasks run in between.
         tokio::task::yield_now().await;

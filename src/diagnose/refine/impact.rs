@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{Scope, observe_signals};
+use crate::observe_signals;
+use findings::Scope;
 use knowledge::clock;
 use knowledge::incident::Impact;
 use knowledge::playbook::Library;

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::detect::detection_result::DetectionResult;
 use crate::judge::evidence::{check, tells_of_change};
 use crate::observe::batch;
 use crate::observe::batch::{QueryAnswer, ask_range};
@@ -18,12 +17,13 @@ use crate::observe::gather::gather;
 use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, plan_for, pruned, reduced};
-use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::request::SHORTEST_WINDOW;
-use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
+use detect::{DetectionResult, PlannedQuery, QueryPurpose};
+use findings::request::SHORTEST_WINDOW;
+use findings::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
+use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
-use prom::{Answer, Prometheus, Range, Row, Series};
+use prom::{Answer, Prometheus, Row, Series};
 
 /// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
 /// histograms.
@@ -74,7 +74,8 @@ pub(crate) async fn trace(
     series.sort_by_key(|(i, _)| *i);
     let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>) =
         series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
-    let moments: Vec<(Timestamp, Observations)> = moments(&range)
+    let moments: Vec<(Timestamp, Observations)> = range
+        .steps()
         .map(|at| {
             let answers: Vec<QueryAnswer> =
                 series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
@@ -152,14 +153,6 @@ fn checks_to_trace(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let by_key: BTreeMap<String, &EvidenceResult> =
         telling.map(|e| (Observations::held_key(&e.signal, &e.when), e)).collect();
     by_key.into_values().cloned().collect()
-}
-
-pub(crate) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
-    let (from, to, step) = (range.from.as_second(), range.to.as_second(), range.step_seconds.max(1));
-    (0..)
-        .map(move |i| from + i * step)
-        .take_while(move |at| *at <= to)
-        .filter_map(|seconds| Timestamp::from_second(seconds).ok())
 }
 
 pub(crate) fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
@@ -255,20 +248,20 @@ mod tests {
             playbook: String::new(),
             screen: false,
             rules: Vec::new(),
-            scope: crate::Scope::default(),
+            scope: findings::Scope::default(),
             at,
             since: None,
             window: Duration::from_secs(300),
-            baseline: crate::Baseline::Off,
+            baseline: findings::Baseline::Off,
             deadline: Duration::from_secs(5),
         };
         for ago in [0, 600, 86_400] {
             request.since = Some(clock::before(at, Duration::from_secs(ago)));
             let range = incident_range(&request);
-            let moments: Vec<Timestamp> = moments(&range).collect();
+            let moments: Vec<Timestamp> = range.steps().collect();
             assert_eq!(moments.last(), Some(&at));
             assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
-            let half: Vec<Timestamp> = super::moments(&halved(range)).collect();
+            let half: Vec<Timestamp> = halved(range).steps().collect();
             assert_eq!(half.last(), Some(&at));
             assert_eq!(half.len(), moments.len().div_ceil(2));
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Request;
+use findings::Request;
 use knowledge::playbook::{Library, of_expression};
 use prom::Prometheus;
 

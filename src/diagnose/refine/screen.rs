@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::direct::Exporters;
+use crate::judge;
 use crate::judge::evidence::tells_of_change;
-use crate::judge::symptom;
+use crate::judge::{as_link, symptom};
 use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, SignalNeed, needs, pool_first};
-use crate::output::direct_read::DirectReadReason;
-use crate::{
-    EvidenceResult, Judged, Observations, Outcome, Request, Screening, SymptomVerdict, Unmeasured, Verdict, judge,
+use findings::{
+    DirectReadReason, EvidenceResult, Judged, Observations, Outcome, Request, Screening, SymptomVerdict, Unmeasured,
+    Verdict,
 };
 use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
 use knowledge::signal::{DashboardRow, EngineKind, Signal, Unit};
@@ -218,7 +219,7 @@ pub(crate) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Cla
     let chain = judged.chains.first().map(Vec::as_slice).unwrap_or_default();
     let known_links = chain.len() - usize::from(library.ends_in_fallback(chain));
     let judgements = chain[..known_links].iter().filter_map(|id| judged.causes.get(id));
-    let links = judgements.enumerate().map(|(i, link)| link.as_link(i == 0));
+    let links = judgements.enumerate().map(|(i, link)| as_link(link, i == 0));
     let verdict = links.clone().map(|(verdict, _)| verdict).min();
     let score = links.map(|(_, score)| score).fold(1.0, f64::min);
     Clarity {

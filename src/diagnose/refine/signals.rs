@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::ObserveResult;
 use crate::judge::evidence::check;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_needs;
 use crate::observe::plan::{Needs, SignalNeed};
-use crate::{EvidenceResult, ObserveResult, Request, Scope};
+use findings::{EvidenceResult, Request, Scope};
 use knowledge::playbook::{Condition, Library};
 use prom::Prometheus;
 

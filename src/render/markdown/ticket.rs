@@ -4,7 +4,7 @@ use super::{Wording, blocks, line, plain, text_document, titled};
 use crate::Phrases;
 use crate::document::SectionKey;
 use crate::report_document::Medium;
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::playbook::{Library, Section, Ticket};
 use message::{BlockGroup, Line};
 use report::Report;

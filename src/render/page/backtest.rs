@@ -14,8 +14,8 @@ use crate::backtest::{
     outcome_key, outcome_style, outcome_word, range, remarks, shares, shipped_alerts, shown, steps, threshold, tone,
     unalerted_pieces,
 };
-use crate::chart::{self, Chart, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 use crate::document::drop_empty;
+use chart::{Chart, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 use knowledge::clock;
 use knowledge::signal::format_threshold;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle, Tone};

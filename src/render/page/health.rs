@@ -8,7 +8,7 @@ use super::{Page, UpdateMode};
 use crate::document::drop_empty;
 use crate::health::{tone, word, worst_first};
 use crate::{Phrases, facts};
-use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth};
+use findings::health::{Health, HealthCheck, HealthState, PoolHealth};
 use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle};

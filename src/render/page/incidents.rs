@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::html::pill;
 use super::{Page, UpdateMode};
 use crate::{IncidentView, Phrases, facts, incident_message};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use message::{StateStyle, Tone};

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::html::{fold, line, link, pill, span};
 use super::{Page, UpdateMode};
 use crate::{Phrases, facts, full_diagnosis};
-use diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
+use findings::{Diagnosis, EvidenceResult, Outcome, Verdict};
 use knowledge::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
 use message::{Line, StateStyle, TextSpan};
 

@@ -3,11 +3,10 @@
 use super::{Medium, ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
 use crate::document::SectionKey;
 use crate::{Phrases, facts};
+use findings::facts::{Distribution, Measured, Version};
 use knowledge::signal::{Unit, format_value};
 use message::{Block, DocumentBlock, Folding, Line};
-use report::{
-    DeploymentInfo, Distribution, Expected, Goal, Hardware, Measured, ModelInfo, Report, Version, Workload, moved,
-};
+use report::{DeploymentInfo, Expected, Goal, Hardware, ModelInfo, Report, Workload, moved};
 
 /// Maximum number of pods named for a command line.
 const PODS: usize = 4;

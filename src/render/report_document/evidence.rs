@@ -2,7 +2,7 @@
 
 use super::{code, group, list, paragraph, plain};
 use crate::{Phrases, compared, evidence, facts, full_diagnosis};
-use diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
+use findings::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
 use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
 use message::{Block, DocumentBlock, Folding, Line, TextSpan};

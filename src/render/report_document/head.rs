@@ -2,7 +2,7 @@
 
 use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
 use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency, own_alert};
-use diagnose::{CauseFound, Diagnosis, Outcome};
+use findings::{CauseFound, Diagnosis, Outcome};
 use knowledge::clock;
 use message::{Block, Line, StateStyle, TextSpan};
 use report::Report;

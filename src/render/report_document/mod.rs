@@ -30,7 +30,7 @@ pub(super) enum Medium {
 /// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]
 pub struct ReportPageContext<'a> {
-    /// The title of each chart, and its `<svg>` from [`crate::chart::svg`].
+    /// The title of each chart, and its `<svg>` from [`chart::svg`].
     pub pictures: &'a [(String, String)],
     /// The name of the phrase that says why there is no chart; `None` if none is needed.
     pub no_picture: Option<&'static str>,

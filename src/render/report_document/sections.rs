@@ -8,15 +8,15 @@ use super::{
     Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
 };
 use crate::{IncidentView, Phrases, logs as log_lines, related as related_incidents};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
+use findings::facts::{HappenedKind, ReplicaInfo, Rule, TimelineEvent};
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clip::clip;
 use knowledge::signal::{Unit, format_value};
 use logs::{LogAnalysis, LogMatch};
 use message::{Block, DocumentBlock, Folding, Line, StateStyle};
 use redact::RedactionCount;
-use report::facts::Rule;
-use report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
+use report::{AnalyzedLog, Report, ReportPart, Stage};
 
 /// Maximum number of logs, of alerts and of rules listed.
 const MAX_LISTED: usize = 60;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{group, list, paragraph, plain};
 use crate::{Phrases, facts, full_diagnosis};
-use diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
+use findings::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
 use knowledge::clip::clip;
 use message::{Block, ChainLink, DocumentBlock, Folding, Line};
 use report::Report;

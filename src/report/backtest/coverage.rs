@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Firing;
 use super::runs::{held, joined, runs};
-use diagnose::Scope;
+use findings::Scope;
 use knowledge::clock;
 
 /// The least time for which a symptom must hold at each step: an alert's usual `for`, twice.

@@ -1,6 +1,6 @@
 //! The outcome of a diagnosis of the past.
 
-use diagnose::{Diagnosis, Screening, SymptomVerdict};
+use findings::{Diagnosis, Screening, SymptomVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::{Actor, Attempt};
 use crate::Service;
+use findings::silence::SilenceMatcher;
 use knowledge::clock::{self, human_duration};
 use knowledge::incident::Act;
 use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
 use redact::Redactor;
 use render::{PhraseArgument, cut};
 use sources::alertmanager::{
-    self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceMatcher,
-    SilenceParameters,
+    self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceParameters,
 };
 use store::{AuditResult, Incident};
 
@@ -47,7 +47,7 @@ pub(crate) enum NoSilence {
 /// Returns the matchers that the firing alerts share, as far as they fit into a menu.
 pub(crate) fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
     let fits_option = |name: &str| !name.contains(',') && name.encode_utf16().count() <= NAME_CHARS;
-    alertmanager::shared(&incident.alerts)
+    findings::silence::shared(&incident.alerts)
         .into_iter()
         .filter(|matcher| fits_option(&matcher.name))
         .take(LABELS)
@@ -119,14 +119,14 @@ impl Excess {
     /// [`UNKNOWN`].
     pub(crate) fn confirmation(&self) -> String {
         let others = self.others.as_ref().map_or(UNKNOWN.to_owned(), ToString::to_string);
-        format!("{} {others}", alertmanager::digest(&self.matchers))
+        format!("{} {others}", findings::silence::digest(&self.matchers))
     }
 
     /// Returns true if nothing has to be confirmed, or the person confirmed these matchers with at least this number of
     /// other alerts, an unknown one only as unknown.
     pub(crate) fn is_confirmed_by(&self, confirmed: &str) -> bool {
         let (digest, others) = confirmed.split_once(' ').unwrap_or_default();
-        let is_same = digest == alertmanager::digest(&self.matchers);
+        let is_same = digest == findings::silence::digest(&self.matchers);
         match self.others {
             Ok(0) => true,
             Ok(n) => is_same && others.parse::<usize>().is_ok_and(|confirmed| n <= confirmed),

@@ -9,8 +9,8 @@ use super::archive::Archive;
 use super::progress::MissingItem;
 use super::queries::queries;
 use super::{BundleError, Subject, incident_json};
+use findings::endpoint::AnswerBody;
 use report::{Report, SourceFindings};
-use sources::endpoint::AnswerBody;
 
 use logs::Log;
 use redact::Redactor;

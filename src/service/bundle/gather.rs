@@ -5,18 +5,19 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 
 use super::{BundleProgress, Options, Sources, Subject};
+use chart::Chart;
 use diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
 use knowledge::clip::clip;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::signal::Engine;
 use logs::Log;
-use render::chart::Chart;
 use render::diagnosis_chart;
-use report::facts;
-use report::{Stage, Window};
+
+use findings::ExporterTarget;
+use findings::facts::Window;
+use report::Stage;
 use sources::endpoint;
-use sources::exporter::ExporterTarget;
-use sources::kubernetes::{self, SnapshotRequest};
+use sources::kubernetes::SnapshotRequest;
 
 /// The part of the deadline that is reserved for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
@@ -80,7 +81,7 @@ pub(super) async fn metrics(
     subject: &Subject,
     until: Instant,
     progress: &BundleProgress,
-) -> Option<facts::PrometheusFacts> {
+) -> Option<findings::facts::PrometheusFacts> {
     let part = PartInProgress::of(progress, "metrics");
     let Some(prometheus) = &sources.prometheus else {
         part.skipped("no Prometheus is configured");
@@ -104,7 +105,7 @@ pub(super) async fn endpoints(
     subject: &Subject,
     until: Instant,
     progress: &BundleProgress,
-) -> Vec<endpoint::EndpointAnswer> {
+) -> Vec<findings::endpoint::EndpointAnswer> {
     let part = PartInProgress::of(progress, "endpoints");
     let Some((reader, configured)) = &sources.reader else {
         part.skipped("engines are not read directly");
@@ -129,11 +130,12 @@ pub(super) async fn endpoints(
     }
     let answers = endpoint::request_endpoints(reader, &sources.library, &addresses, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
-        if let endpoint::AnswerBody::Nothing(why) = &answer.said {
+        if let findings::endpoint::AnswerBody::Nothing(why) = &answer.said {
             missing.push(Gap::failed(format!("{} of {}", answer.path, answer.target), why));
         }
     }
-    let answered = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
+    let answered =
+        answers.iter().filter(|answer| !matches!(answer.said, findings::endpoint::AnswerBody::Nothing(_))).count();
     let note = if answered == 0 { String::new() } else { format!("{answered} answers of {} asked", answers.len()) };
     part.over(note, &missing, 0);
     answers
@@ -147,7 +149,7 @@ pub(super) async fn cluster(
     log_bytes: u64,
     until: Instant,
     progress: &BundleProgress,
-) -> Option<kubernetes::ClusterSnapshot> {
+) -> Option<findings::cluster::ClusterSnapshot> {
     let part = PartInProgress::of(progress, "kubernetes");
     let Some(kubernetes) = &sources.kubernetes else {
         match &sources.no_cluster {

@@ -11,16 +11,18 @@ use super::archive::Archive;
 use super::files::{Files, clean};
 use super::gather::{self, PartInProgress, until};
 use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, Subject, series};
-use diagnose::{Diagnosis, Request, diagnose};
+use chart::Chart;
+use diagnose::diagnose;
+use findings::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo};
+use findings::facts::Window;
+use findings::{Diagnosis, Request};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, Ticket};
 use logs::{Log, LogReader, Patterns};
 use redact::{Kind, Redactor};
-use render::chart::{self, Chart};
 use render::{self, Phrases, ReportPageContext};
-use report::{self, Report, SourceFindings, Window};
-use sources::endpoint::{self, AnswerBody, EndpointAnswer, EndpointInfo};
+use report::{self, Report, SourceFindings};
 
 /// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
@@ -197,7 +199,7 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
 
 /// Adds to an engine's answer the values parsed from it.
 fn with_info(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EndpointInfo) {
-    let info = endpoint::read(library, &answer);
+    let info = findings::endpoint::read(library, &answer);
     (answer, info)
 }
 

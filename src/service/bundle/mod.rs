@@ -24,9 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use config::Config;
-use diagnose::{self, Baseline, Diagnosis, NoCluster, Request};
+use diagnose::{self, NoCluster};
 pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
 pub use files::clean;
+use findings::facts::{TimelineEvent, Window};
+use findings::{Baseline, Diagnosis, ExporterTarget, Request};
 pub use incident::incident_json;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
@@ -37,9 +39,9 @@ use prom::Prometheus;
 use redact::Redactor;
 pub use registry::{SourceRegistry, SourceSettings};
 use render::Phrases;
-use report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Window};
+use report::{self, DiagnosisParameters, Report, ReportSubject};
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
-use sources::exporter::{ExporterReader, ExporterTarget};
+use sources::exporter::ExporterReader;
 use store::Incident;
 pub use subject::around;
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use diagnose::{Diagnosis, EvidenceResult, Outcome, ValueSource};
+use findings::facts::Measured;
+use findings::{Diagnosis, EvidenceResult, Outcome, ValueSource};
 use knowledge::signal::Unit;
-use report::{Measured, SourceFindings};
+use report::SourceFindings;
 
 /// One query and its result.
 #[derive(Debug, Serialize)]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::Sources;
 use diagnose::{Exporters, LogSources};
+use findings::ExporterTarget;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
 use prom::{Prometheus, assigned, choose};
 use redact::Redactor;
 use render::Phrases;
 use sources::exporter;
-use sources::exporter::{ExporterReader, ExporterTarget};
+use sources::exporter::ExporterReader;
 
 /// The configuration of the sources.
 #[derive(Debug, Clone, Copy)]

@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Subject;
-use diagnose::{self, Scope};
+use diagnose;
+use findings::Scope;
+use findings::facts::{Window, Windows};
 use knowledge::clock;
-use report::facts::Windows;
-use report::{Logged, Window, incident_timeline};
+use report::{Logged, incident_timeline};
 use store::{Incident, IncidentEvent};
 
 impl Subject {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::intent::IncidentForm;
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use message::{Block, Line};
 use render::{self, Phrases, cut};
 use slack::SlackRequest;

@@ -6,10 +6,9 @@ use std::{mem, slice};
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use super::Desk;
 use super::attempt::refused;
 use super::authority::Power;
-use super::incidents;
+use super::{Desk, incidents};
 use knowledge::clock;
 use message::{Block, Line, TextSpan};
 use slack::SlackRequest;

@@ -13,12 +13,13 @@ use super::forms::{self, ModalMetadata, input, option, text_box};
 use super::intent::IncidentForm;
 use super::{Desk, silences};
 use crate::acts::silence::{self, CUSTOM, Excess};
+use findings::silence::SilenceMatcher;
 use knowledge::incident::Act;
 use message::{Block, Line};
 use redact::Redactor;
 use render::{self, cut};
 use slack::{Ack, SlackRequest};
-use sources::alertmanager::{self, COMMENT_CHARS, SilenceMatcher};
+use sources::alertmanager::{self, COMMENT_CHARS};
 use store::{AuditResult, Incident};
 
 /// The title and the button of the form, as keys of phrases.
@@ -36,16 +37,16 @@ struct Fields {
 pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wanted: Option<Duration>) {
     let Some(incident) = &begin_act(desk, inbound, Act::Silence, id).await else { return };
     let offered = silence::selectable(incident);
-    if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
+    if !incident.open || findings::silence::shared(&incident.alerts).is_empty() {
         return reply_incident_ended(desk, inbound, Act::Silence).await;
     }
-    let common = alertmanager::common(&incident.alerts);
+    let common = findings::silence::common(&incident.alerts);
     if offered.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
         desk.metrics.act(Act::Silence.as_str(), AuditResult::Failed.as_str());
         return super::replies::send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
     }
     // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
-    let named = alertmanager::preselected(&incident.alerts).is_ok();
+    let named = findings::silence::preselected(&incident.alerts).is_ok();
     let fixed = silence::durations(desk).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
     let custom = wanted.filter(|_| fixed.is_none()).map(|wanted| humantime::format_duration(wanted).to_string());
     let fields = Fields {

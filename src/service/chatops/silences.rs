@@ -7,11 +7,12 @@ use super::attempt::{self, actor, permit};
 use super::authority::Power;
 use super::replies::{into_thread, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::acts::silence::{self, ABOUT, NoSilence};
+use findings::silence::SilenceMatcher;
 use knowledge::incident::Act;
 use message::{Block, Line, TextSpan, Tone};
 use render::{self, cut};
 use slack::SlackRequest;
-use sources::alertmanager::{self, Silence, SilenceMatcher};
+use sources::alertmanager::{self, Silence};
 use store::{AuditResult, Incident};
 
 /// The action of the button that expires a silence; its value is the silence's id.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::Desk;
 use super::command::ArgumentError;
 use super::intent::ASK;
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use message::{Block, Button, ButtonStyle, Line, Message, Tone};
 use prom::Prometheus;
 use render;

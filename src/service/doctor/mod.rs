@@ -19,13 +19,15 @@ use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
 use crate::watchdog::{self, SilentSource};
 use authoring::check;
-use diagnose::health::{Coverage, coverage};
-use diagnose::newest;
+use detect::newest;
+use diagnose::health::coverage;
+use findings::health::Coverage;
 use knowledge::alert::AlertGroup;
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
+use knowledge::gap::missing_part;
 use knowledge::playbook::{Library, Problem, load};
-use prom::{PromError, Prometheus, missing_part};
+use prom::{PromError, Prometheus};
 use store::{OpenIncident, Refusal, STORE_FILE, Store, StoreAccess};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

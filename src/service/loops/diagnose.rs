@@ -9,8 +9,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span, warn};
 
 use super::{ms, pause};
+use crate::exporters::known_exporters;
 use crate::service::Service;
-use diagnose::{Diagnosis, ExtraSources, Scope, Verdict, begin, impact, moment};
+use diagnose::{ExtraSources, begin, impact, moment};
+use findings::{Diagnosis, Scope, Verdict};
 use knowledge::clock::{self, Backoff};
 use knowledge::failpoint::failpoint;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
@@ -177,7 +179,7 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let Some(prometheus) = service.prometheus_of(&incident.alerts) else {
         unreachable!("the configuration names at least one Prometheus")
     };
-    let exporters = service.store.known_exporters(&service.config.exporters, &service.reader, &prometheus).await;
+    let exporters = known_exporters(&service.store, &service.config.exporters, &service.reader, &prometheus).await;
     let logs = service.logs.of(&incident.alerts);
     // Exporters' pages have only current values.
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use tracing::error;
 
 use super::Notifier;
+use chart::Chart;
 use knowledge::alert::{Alert, Labels};
 use knowledge::incident::Note;
 use redact::Redactor;
-use render::chart::Chart;
 use render::{DigestEntry, ThreadState};
 use store::Incident;
 

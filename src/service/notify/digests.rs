@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 use super::history_search::SearchOutcome;
 use super::refused_channels::REFUSED;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
-use diagnose::Scope;
+use findings::Scope;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use redact::Redactor;

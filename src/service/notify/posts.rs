@@ -13,7 +13,7 @@ use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
 use prom::choose;
-use render::chart;
+
 use render::{self, ThreadState};
 use slack::{Destination, MessageMark, Slack, SlackError, marked_name};
 use store::{DuplicateCheck, Incident, Post, PostKind, PostponeReason, StoreError};

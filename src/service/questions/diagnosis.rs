@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::place::QuestionLabels;
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText};
-use diagnose::health::{Health, HealthState, Triage, answer};
-use diagnose::{Diagnosis, ExtraSources};
+use diagnose::ExtraSources;
+use diagnose::health::{Triage, answer};
+use findings::Diagnosis;
+use findings::health::{Health, HealthState};
 use knowledge::clock::{TimeArgument, span};
 
 /// A question for a diagnosis: a pool by `target` or by `labels`, or a playbook for everything.

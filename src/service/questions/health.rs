@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::{Fleet, QuestionError, ShortText};
-use diagnose::health::{Health, HealthQuery, evaluate_fleet};
+use diagnose::health::{HealthQuery, evaluate_fleet};
+use findings::health::Health;
 
 /// The detail of a health.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]

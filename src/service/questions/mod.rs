@@ -31,6 +31,7 @@ use render::Phrases;
 use sources::exporter::{self, ExporterReader};
 use store::{Store, StoreError};
 
+use crate::exporters::known_exporters;
 pub use diagnosis::{DiagnosisAnswer, DiagnosisQuestion};
 pub use health::{HealthDetail, HealthQuestion};
 pub use incident_question::{IncidentQuestion, IncidentSearch};
@@ -155,7 +156,7 @@ impl<'a> Fleet<'a> {
     /// Returns the exporters that are configured, and those known of this Prometheus.
     async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
         match self.store {
-            Some(store) => store.known_exporters(self.exporters, self.reader, prometheus).await,
+            Some(store) => known_exporters(store, self.exporters, self.reader, prometheus).await,
             None => Exporters::known(self.exporters, self.reader, prometheus, None),
         }
     }

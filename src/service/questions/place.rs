@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use super::pools::PoolList;
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText, target};
+use detect::FleetPool;
 use diagnose::health::{DIMENSIONS, HealthSource, selected_places};
-use diagnose::{FleetPool, Scope};
+use findings::Scope;
 use knowledge::alert::Labels;
 use prom::Prometheus;
 

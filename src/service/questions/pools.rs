@@ -6,8 +6,9 @@ use std::time::Instant;
 use futures::future::join_all;
 use jiff::Timestamp;
 
+use detect::{FleetPool, PoolMatch, find_pools, typed_label};
 use diagnose::health::places;
-use diagnose::{FleetPool, PoolMatch, Scope, find_pools, typed_label};
+use findings::Scope;
 use knowledge::playbook::{Library, nearest};
 use prom::{PromError, Prometheus};
 

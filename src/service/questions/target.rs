@@ -8,8 +8,9 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 
 use super::pools::{NoTarget, PoolList, TargetMatch};
+use detect::{data_elsewhere, detection, known_names, last_day};
 use diagnose::health::{DIMENSIONS, HealthSource};
-use diagnose::{DataSpan, Scope, data_elsewhere, detection, known_names, last_day};
+use findings::{DataSpan, Scope};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use prom::Prometheus;
@@ -103,7 +104,7 @@ pub async fn known_values(
         return Ok(());
     }
     let rows: Vec<Labels> = hour.iter().chain(day.iter()).map(|row| row.labels.clone()).collect();
-    diagnose::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
+    detect::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
 }
 
 /// Returns the dimensions that are equal in all matches.

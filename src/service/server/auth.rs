@@ -10,8 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::chatops::KnownBy;
-use crate::config::{Authentication, PagesConfig};
-use crate::config::{SourceConfig, Webhook, secret};
+use crate::config::{Authentication, PagesConfig, SourceConfig, Webhook, secret};
 use sources::exporter::Allowed;
 
 /// The `Authorization` values that the webhook accepts; without any, everybody has access.

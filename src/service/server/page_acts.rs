@@ -17,11 +17,12 @@ use crate::acts::silence::{self, Excess, NoSilence};
 use crate::acts::{self, ActEnd, Actor, Attempt, find_incident};
 use crate::bundle::NoBundle;
 use crate::chatops::{Denial, Power, authorise_visitor};
+use findings::silence::SilenceMatcher;
 use knowledge::clock;
 use knowledge::incident::Act;
 use message::{Block, Line};
 use render::{FormSeal, SilenceFields};
-use sources::alertmanager::{self, SilenceError, SilenceMatcher};
+use sources::alertmanager::{self, SilenceError};
 use store::{AuditResult, Incident};
 
 /// The place of the acts in the audit log.
@@ -49,8 +50,8 @@ fn may(shared: &Shared, visitor: &Visitor, act: Act) -> Result<(), Denial> {
 
 /// Returns the key of the phrase that says why this incident cannot be silenced; `None` if it can.
 fn no_silence(shared: &Shared, incident: &Incident) -> Option<&'static str> {
-    let common = alertmanager::common(&incident.alerts);
-    if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
+    let common = findings::silence::common(&incident.alerts);
+    if !incident.open || findings::silence::shared(&incident.alerts).is_empty() {
         return Some("act-over");
     }
     let chosen = alertmanager::chosen(&shared.pages.alertmanagers, &common);
@@ -141,7 +142,7 @@ pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act)
     let visit = Visit { shared: &shared, visitor: &visitor, incident: &incident, act };
     match (act, no_silence(&shared, &incident)) {
         (Act::Silence, None) => {
-            let named = alertmanager::preselected(&incident.alerts).is_ok();
+            let named = findings::silence::preselected(&incident.alerts).is_ok();
             let offered = silence::selectable(&incident);
             let chosen = if named { offered.clone() } else { Vec::new() };
             let first = silence::durations(&shared.service).next().map_or("", |(value, ..)| value);

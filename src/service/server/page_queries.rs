@@ -12,12 +12,12 @@ use super::state::Shared;
 use crate::bundle::Subject;
 use crate::loops::SHARED_STEP;
 use crate::questions::{Fleet, QuestionError};
-use diagnose::health::Health;
 use diagnose::{HistoryRequest, evidence_history};
+use findings::health::Health;
 use knowledge::clock;
 use prom::choose;
 use render::diagnosis_chart;
-use report::facts;
+
 use store::Incident;
 
 /// The timeout of a chart.
@@ -56,7 +56,7 @@ async fn draw(shared: &Shared, incident: &Incident, until: Timestamp) -> Drawn {
 
 /// Returns the facts from Prometheus beyond the diagnosis; `None` if it missed the deadline, or none covers these
 /// alerts.
-pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::PrometheusFacts>> {
+pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<findings::facts::PrometheusFacts>> {
     let incident = subject.incident.as_ref()?;
     let collect = async {
         let service = &shared.service;

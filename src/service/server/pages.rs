@@ -19,7 +19,7 @@ use knowledge::clock;
 use knowledge::incident::{Act, IncidentState};
 use knowledge::signal::{Unit, format_value};
 use redact::Redactor;
-use render::chart;
+
 use render::{self, FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
 use store::{Incident, IncidentQuery, StoreError};

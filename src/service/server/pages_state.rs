@@ -9,9 +9,9 @@ use moka::future::Cache;
 
 use super::auth::Access;
 use crate::limits::RequestLimits;
-use diagnose::health::Health;
-use render::chart::Chart;
-use report::facts;
+use chart::Chart;
+use findings::health::Health;
+
 use sources::alertmanager::Alertmanager;
 
 /// The time to live of a chart; its key includes the incident's revision and the end of the chart.
@@ -37,7 +37,7 @@ pub struct Pages {
     /// The Alertmanagers in which visitors create silences.
     pub(super) alertmanagers: Vec<Alertmanager>,
     forms: RequestLimits<1>,
-    pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
+    pub(super) numbers: Cache<(String, bool), Option<Arc<findings::facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64, Timestamp), Drawn>,
     pub(super) healths: Cache<BTreeMap<String, String>, Arc<Health>>,
 }

@@ -15,11 +15,11 @@ use serde_json::Value;
 
 pub use config::Config;
 pub use error::AlertmanagerError;
+use findings::silence::SilenceMatcher;
 use http_client::{ResponseBodyError, read_body};
 use knowledge::alert::Labels;
 pub use silences::{
-    ALERTNAME, COMMENT_CHARS, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, common, create,
-    expire, list, others, preselected, shared,
+    COMMENT_CHARS, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, create, expire, list, others,
 };
 
 /// Timeout of one call.
@@ -43,75 +43,6 @@ pub struct Alertmanager {
 impl std::fmt::Debug for Alertmanager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Alertmanager").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
-/// A label matcher of a silence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SilenceMatcher {
-    /// The label name.
-    pub name: String,
-    /// The value, or the regular expression.
-    pub value: String,
-    /// True if the value is a regular expression.
-    #[serde(default)]
-    pub is_regex: bool,
-    /// True for `=` and `=~`, false for `!=` and `!~`.
-    #[serde(default = "yes")]
-    pub is_equal: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl SilenceMatcher {
-    /// Builds `name="value"`.
-    pub fn equal(name: &str, value: &str) -> Self {
-        Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
-    }
-
-    /// Builds `name=~"a|b"`.
-    pub fn one_of<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
-        let value = values.into_iter().map(regex::escape).collect::<Vec<_>>().join("|");
-        Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
-    }
-
-    /// Returns the matcher as Alertmanager parses it, with no other escapes than those that it knows.
-    ///
-    /// Source: `pkg/labels/parse.go` of prometheus/alertmanager.
-    fn filter(&self) -> String {
-        let value = self.value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-        format!("{}{}\"{value}\"", self.name, self.sign())
-    }
-
-    fn sign(&self) -> &'static str {
-        match (self.is_equal, self.is_regex) {
-            (true, false) => "=",
-            (true, true) => "=~",
-            (false, false) => "!=",
-            (false, true) => "!~",
-        }
-    }
-
-    /// Returns a short text that differs for every name and value: the name, a space, and 8 hexadecimal digits.
-    pub fn key(&self) -> String {
-        format!("{} {}", self.name, digest(std::slice::from_ref(self)))
-    }
-}
-
-/// Returns 8 hexadecimal digits that differ for other matchers.
-pub fn digest(matchers: &[SilenceMatcher]) -> String {
-    let text: Vec<String> = matchers.iter().map(ToString::to_string).collect();
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.join(" ").as_bytes());
-    digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The matcher as people read it: characters that cannot be seen are escaped.
-impl std::fmt::Display for SilenceMatcher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}{:?}", self.name, self.sign(), self.value)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Silences across several Alertmanagers: created at the one that has the alerts; its peers are fallbacks.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Alertmanager, AlertmanagerError, NewSilence, Silence, SilenceMatcher, chosen};
-use knowledge::alert::{Alert, AlertStatus, Labels, common_labels};
+use super::{Alertmanager, AlertmanagerError, NewSilence, Silence, chosen};
+use findings::silence::{SilenceMatcher, WholePool, common, shared};
+use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock::{self, human_duration};
+use std::collections::BTreeSet;
 
 /// The shortest silence that is created.
 pub const SHORTEST: Duration = Duration::from_secs(60);
@@ -15,11 +16,6 @@ pub const SHORTEST: Duration = Duration::from_secs(60);
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum length of a comment, in characters.
 pub const COMMENT_CHARS: usize = 1_000;
-/// The label with the alert's name.
-pub const ALERTNAME: &str = "alertname";
-/// Maximum number of alert names in one matcher.
-const NAMES: usize = 8;
-
 /// The reason why a silence was not created or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SilenceError {
@@ -32,11 +28,9 @@ pub enum SilenceError {
     /// No matcher was chosen, or one that the firing alerts do not share.
     #[error("a silence needs at least one label on which the firing alerts agree")]
     NoMatcher,
-    /// No labels were chosen, and without the alerts' names the default matchers would match the whole pool.
-    #[error(
-        "the firing alerts have more than {NAMES} names, and without names a silence takes everything with {0}: choose labels"
-    )]
-    WholePool(String),
+    /// No labels were chosen, and the default matchers would match the whole pool.
+    #[error(transparent)]
+    WholePool(#[from] WholePool),
     /// The duration is below [`SHORTEST`] or above the longest one that is allowed.
     #[error("a silence lasts from a minute to {longest}", longest = human_duration(*.0))]
     Duration(Duration),
@@ -65,45 +59,6 @@ pub struct CreatedSilence {
     pub until: Timestamp,
     /// Number of alerts that it matches now; `None` if Alertmanager did not answer.
     pub alerts: Option<usize>,
-}
-
-/// Returns the labels that the firing alerts share, from which matchers may be chosen. Empty if no alert fires.
-pub fn common(alerts: &[Alert]) -> Labels {
-    let firing: Vec<&Alert> = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect();
-    let mut labels = common_labels(&firing);
-    // Alertmanager refuses matchers that also match an absent label.
-    labels.retain(|_, value| !value.is_empty());
-    labels
-}
-
-/// Returns the possible matchers of a silence of the firing alerts: the labels that they share, and their names if
-/// these differ, so that the silence does not match everything of their pool. Empty if no alert fires.
-pub fn shared(alerts: &[Alert]) -> Vec<SilenceMatcher> {
-    let common = common(alerts);
-    let mut matchers: Vec<SilenceMatcher> =
-        common.iter().map(|(name, value)| SilenceMatcher::equal(name, value)).collect();
-    if !common.contains_key(ALERTNAME) {
-        let firing = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing);
-        let names: BTreeSet<&str> =
-            firing.map(|alert| alert.labels.get(ALERTNAME).map_or("", String::as_str)).collect();
-        if (1..=NAMES).contains(&names.len()) && !names.contains("") {
-            matchers.insert(0, SilenceMatcher::one_of(ALERTNAME, names));
-        }
-    }
-    matchers
-}
-
-/// Returns the default matchers of a silence of the firing alerts: all that they share.
-///
-/// # Errors
-/// When the alerts have too many names for one matcher: without names it would match everything of their pool.
-pub fn preselected(alerts: &[Alert]) -> Result<Vec<SilenceMatcher>, SilenceError> {
-    let shared = shared(alerts);
-    if shared.is_empty() || shared.iter().any(|matcher| matcher.name == ALERTNAME) {
-        return Ok(shared);
-    }
-    let all: Vec<String> = shared.iter().map(ToString::to_string).collect();
-    Err(SilenceError::WholePool(all.join(" ")))
 }
 
 /// A request for a silence.

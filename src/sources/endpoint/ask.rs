@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 
-use super::{AnswerBody, EndpointAnswer, NO_SUCH_PATH, WANTS_A_KEY};
-use crate::exporter::{Bounds, ExporterError, ExporterReader, ExporterTarget, HttpResponse};
+use crate::exporter::{Bounds, ExporterError, ExporterReader, HttpResponse};
+use findings::ExporterTarget;
+use findings::endpoint::{AnswerBody, EndpointAnswer, NO_SUCH_PATH, WANTS_A_KEY};
 use knowledge::playbook::Library;
 use knowledge::signal::Endpoint;
 use knowledge::signal::endpoint::{forbidden, shown};

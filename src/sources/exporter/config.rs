@@ -6,8 +6,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::ExporterTarget;
 use super::allow::{Allowed, private};
+use findings::ExporterTarget;
 use http_client::address;
 
 /// The key `exporters:`.

@@ -8,21 +8,17 @@ mod allow;
 mod config;
 mod page;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-
-use knowledge::alert::Labels;
 
 pub use aiperf::{BenchmarkError, RecordedPage, no_pages, read_line};
 pub use allow::Allowed;
 pub use config::{Config, ConfiguredExporter};
+use findings::ExporterTarget;
 pub use page::{Sample, parse};
 
 /// Timeout of one page.
@@ -37,65 +33,16 @@ const AT_ONCE: usize = 8;
 /// Maximum number of exporters that one diagnosis reads.
 pub const TARGETS_MOST: usize = 64;
 
-/// An exporter's page, with the labels that a scrape would attach.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExporterTarget {
-    /// The engine or exporter, by the name of its signal file.
-    pub engine: String,
-    /// The URL of the page.
-    pub url: String,
-    /// The labels that a scrape attaches, and those of its series that identify the pool.
-    pub labels: Labels,
-    /// The time at which Prometheus listed it last; `None` if it is configured.
-    pub seen: Option<Timestamp>,
-}
-
-/// Formats the target without secrets of the URL.
-impl fmt::Debug for ExporterTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place();
-        f.debug_struct("Target")
-            .field("engine", &self.engine)
-            .field("place", &place)
-            .field("labels", &self.labels)
-            .finish()
-    }
-}
-
-impl ExporterTarget {
-    /// Returns its pod, else its host and port: never a path or a query, which may contain secrets. A saved page has the
-    /// name of its file.
-    pub fn name(&self) -> String {
-        let label = |name: &str| self.labels.get(name).filter(|value| !value.is_empty()).cloned();
-        let saved = || label("instance").filter(|_| url::Url::parse(&self.url).is_err());
-        label("pod").or_else(saved).unwrap_or_else(|| self.place())
-    }
-
-    /// Returns host and port.
-    pub fn place(&self) -> String {
-        place(&self.url)
-    }
-
-    /// Adds this target's labels to a sample, as a scrape without `honor_labels` does.
-    pub fn attach(&self, mut sample: Sample) -> Sample {
-        for (name, value) in &self.labels {
-            if let Some(own) = sample.labels.insert(name.clone(), value.clone())
-                && own != *value
-            {
-                sample.labels.insert(format!("exported_{name}"), own);
-            }
+/// Adds a target's labels to a sample, as a scrape without `honor_labels` does.
+pub fn attach(target: &ExporterTarget, mut sample: Sample) -> Sample {
+    for (name, value) in &target.labels {
+        if let Some(own) = sample.labels.insert(name.clone(), value.clone())
+            && own != *value
+        {
+            sample.labels.insert(format!("exported_{name}"), own);
         }
-        sample
     }
-}
-
-fn place(url: &str) -> String {
-    let Ok(url) = url::Url::parse(url) else { return "an address that cannot be read".to_owned() };
-    let host = url.host_str().unwrap_or_default();
-    match url.port_or_known_default() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    }
+    sample
 }
 
 /// An HTTP response.
@@ -213,7 +160,7 @@ impl ExporterReader {
         let text = String::from_utf8(page.bytes)
             .map_err(|_| ExporterError::NotMetrics("the page is no UTF-8 text".to_owned()))?;
         let samples = parse(&text, is_needed)?;
-        Ok((samples.into_iter().map(|sample| target.attach(sample)).collect(), page.at))
+        Ok((samples.into_iter().map(|sample| attach(target, sample)).collect(), page.at))
     }
 
     /// Sends one GET without credentials; returns the response whatever its status.
@@ -233,7 +180,7 @@ impl ExporterReader {
     /// Parses a URL and checks that its scheme is HTTP and that an IP address in it is allowed. Host names are checked
     /// when they are resolved, so that the checked address is the one that is connected to.
     fn checked(&self, url: &str) -> Result<url::Url, ExporterError> {
-        let refused = || ExporterError::NotAllowed(place(url));
+        let refused = || ExporterError::NotAllowed(findings::place(url));
         let url = url::Url::parse(url).map_err(|_| refused())?;
         if !["http", "https"].contains(&url.scheme()) || !url.username().is_empty() || url.password().is_some() {
             return Err(refused());

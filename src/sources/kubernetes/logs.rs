@@ -227,7 +227,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::{Container, Ended};
+    use findings::cluster::{Container, Ended};
 
     fn names(pods: &[Pod]) -> Vec<String> {
         let name = |w: &ContainerLogRequest<'_>| {

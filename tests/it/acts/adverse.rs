@@ -221,7 +221,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
         alerts: &incident.alerts,
         diagnosis: None,
         asked: report::DiagnosisParameters::default(),
-        window: report::Window { from: incident.started_at, to: incident.opened_at },
+        window: findings::facts::Window { from: incident.started_at, to: incident.opened_at },
         happened: &notes,
     };
     let report = report::build(about, report::SourceFindings::default(), incident.opened_at);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use knowledge::incident::AdmissionRules;
@@ -136,7 +136,7 @@ impl Bench {
     /// The options of the silence form for these labels; of a label that the alerts do not share, its name.
     pub(super) async fn keys(&self, incident: &str, names: &str) -> String {
         let incident = self.store.incident(incident).await.unwrap();
-        let shared = incident.map(|incident| alertmanager::shared(&incident.alerts)).unwrap_or_default();
+        let shared = incident.map(|incident| findings::silence::shared(&incident.alerts)).unwrap_or_default();
         let key = |name: &str| {
             shared.iter().find(|matcher| matcher.name == name).map_or(name.to_owned(), |matcher| matcher.key())
         };

@@ -1,6 +1,6 @@
 //! Silences that people ask for in Slack: what they silence, for how long, and what asks again.
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::clock;
 use knowledge::incident::Act;
 use llm_diagnose_lab::stack::Alertmanager;

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use findings::ExporterTarget;
 use knowledge::alert::Alert;
 use knowledge::clock;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, event, kubeconfig, node, object, pod};
@@ -9,7 +10,6 @@ use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use llm_diagnose_lab::stack;
 use serde_json::{Value, json};
 use service::bundle::{Options, Sources};
-use sources::exporter::ExporterTarget;
 use tempfile::TempDir;
 
 use super::LONG;
@@ -173,7 +173,7 @@ async fn nothing_of_a_planted_secret_is_left_anywhere() {
     subject.request.since = Some(clock::before(now, std::time::Duration::from_secs(120)));
     subject.window.from = clock::before(now, std::time::Duration::from_secs(1_800));
     subject.window.to = now;
-    subject.request.scope = diagnose::Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into());
+    subject.request.scope = findings::Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into());
     subject.headline = format!("late because of {}", leaks.secrets[0].secret);
     let sources = leaks.sources().await;
     // Every form, whoever the cause concerns.

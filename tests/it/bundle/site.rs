@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use findings::ExporterTarget;
 use jiff::Timestamp;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock;
@@ -17,11 +18,10 @@ use render::Phrases;
 use report::{Report, ReportPart, Stage};
 use serde_json::{Value, json};
 use service::bundle::{BuiltBundle, BundleProgress, Config, Options, Sources, Subject, make};
-use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
-use sources::kubernetes;
+use sources::exporter::{Allowed, ExporterReader};
 use sources::kubernetes::Kubernetes;
-use sources::loki;
 use sources::loki::Loki;
+use sources::{kubernetes, loki};
 use store::Incident;
 use tempfile::TempDir;
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use diagnose::{Diagnosis, EvidenceResult, Request, diagnose};
+use diagnose::diagnose;
+use findings::{Diagnosis, EvidenceResult, Request};
 use knowledge::clock;
 use report::{Report, ReportSubject, SourceFindings};
 use tempfile::TempDir;

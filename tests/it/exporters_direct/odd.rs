@@ -4,7 +4,7 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
-use diagnose::{Diagnosis, SymptomVerdict};
+use findings::{Diagnosis, SymptomVerdict};
 use sources::exporter::{Allowed, ExporterReader};
 
 use super::{NOWHERE, asked, diagnosed, exporters, page, serve, showing, target};

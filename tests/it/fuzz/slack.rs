@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use service::chatops::command;
-use slack::payload;
 use slack::payload::Payload;
-use slack::{SlackAction, SlackRequest};
+use slack::{SlackAction, SlackRequest, payload};
 
 use super::mutation::{mutated_json, mutated_text};
 use super::{corpus, holds};

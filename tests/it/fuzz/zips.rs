@@ -3,9 +3,9 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use findings::facts::Window;
 use knowledge::clock;
 use proptest::prelude::*;
-use report::facts::Window;
 use report::{DiagnosisParameters, ReportSubject, SourceFindings};
 use service::bundle::open::{OpenError, open};
 use tokio_util::sync::CancellationToken;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
+use findings::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
 use jiff::Timestamp;
 use knowledge::playbook;
 use knowledge::playbook::{Library, Redaction};

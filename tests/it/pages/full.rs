@@ -3,21 +3,19 @@
 
 use std::time::{Duration, Instant};
 
-use diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
+use chart::{alt, svg};
+use diagnose::{HistoryRequest, diagnose, evidence_history};
+use facts::collect_facts;
+use findings::cluster::{ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
+use findings::facts::{HappenedKind, ReplicaInfo, Rule, TimelineEvent, Window, Windows};
+use findings::{Baseline, Diagnosis};
 use knowledge::alert::Alert;
 use knowledge::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
 use logs::{Log, LogReader, Patterns};
 use redact::RedactionCount;
-use render::chart::{alt, svg};
 use render::{Phrases, ReportPageContext, diagnosis_chart, diagnosis_message, report_page, ticket, tickets_for};
-use report::facts::{Rule, Windows, collect_facts};
-use report::{
-    DiagnosisParameters, HappenedKind, ReplicaInfo, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings,
-    Stage, TimelineEvent, Window, build,
-};
+use report::{DiagnosisParameters, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings, Stage, build};
 use serde_json::{Value, json};
-use sources::kubernetes;
-use sources::kubernetes::{ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{DEADLINE, at, library, shared};
@@ -215,7 +213,7 @@ fn log(pod: &str, odd: &str, broke: i64) -> Log {
     Log { source: "kubernetes".to_owned(), pod, container, previous: true, text: text.join("\n"), cut: true }
 }
 
-fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernetes::ClusterSnapshot {
+fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> findings::cluster::ClusterSnapshot {
     let args = ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct", "--max-num-seqs", "256", "--max-model-len=32768"];
     let pod = |name: &String| Pod {
         namespace: namespace.to_owned(),
@@ -251,7 +249,7 @@ fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernete
         troubles: vec![format!("DiskPressure: {odd}")],
         ..ClusterNode::default()
     };
-    kubernetes::ClusterSnapshot {
+    findings::cluster::ClusterSnapshot {
         version: Some("v1.34.2".to_owned()),
         pods: pods.iter().map(pod).collect(),
         nodes: pods.iter().map(node).collect(),
@@ -269,7 +267,7 @@ fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernete
             name: "llama".to_owned(),
             value: Value::Null,
         }],
-        ..kubernetes::ClusterSnapshot::default()
+        ..findings::cluster::ClusterSnapshot::default()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The limits of the media of a report: what a ticket may hold, and what a page and a text leave out, with a word.
 
+use findings::facts::{HappenedKind, ReplicaInfo, TimelineEvent};
 use knowledge::incident::{Acknowledged, Act, Note};
 use knowledge::signal::{Unit, format_value};
 use logs::{LogAnalysis, LogMatch};
-use report::{HappenedKind, ReplicaInfo, TimelineEvent, incident_timeline};
+use report::incident_timeline;
 
 use super::told::{alert, card, logged, page, reported_with_alerts, written};
 use super::*;

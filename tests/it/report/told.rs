@@ -1,16 +1,15 @@
 //! What a report says of one diagnosis: the same everywhere, each thing once, and no more than is known.
 
-use diagnose::{Fix, Outcome, Screening, SymptomVerdict};
+use findings::{Fix, Outcome, Screening, SymptomVerdict};
 use jiff::SignedDuration;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use logs::{Log, LogReader, Patterns};
 use render::{IncidentView, ReportPageContext, diagnosis_message, incident_message, tickets_for};
-use report::facts;
-use report::{Distribution, Measured};
-use sources::endpoint;
-use sources::endpoint::{AnswerBody, EndpointAnswer};
+
+use findings::endpoint::{AnswerBody, EndpointAnswer};
+use findings::facts::{Distribution, Measured};
 
 use super::*;
 
@@ -74,7 +73,7 @@ fn measured(signal: &str, title: &str, unit: Unit, (before, during): (f64, f64))
 
 fn numbers(measured: Vec<Measured>) -> SourceFindings {
     SourceFindings {
-        facts: Some(facts::PrometheusFacts { measured, ..facts::PrometheusFacts::default() }),
+        facts: Some(findings::facts::PrometheusFacts { measured, ..findings::facts::PrometheusFacts::default() }),
         ..SourceFindings::default()
     }
 }
@@ -197,7 +196,7 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     let symptom = diagnosis.symptom.clone();
     let onset = diagnosis.timeline[0].clone();
     let begun =
-        |id: &str, seconds| diagnose::Onset { id: id.to_owned(), at: at(moment(CASE) - seconds), ..onset.clone() };
+        |id: &str, seconds| findings::Onset { id: id.to_owned(), at: at(moment(CASE) - seconds), ..onset.clone() };
     diagnosis.timeline = vec![begun(&root.id, 600), begun(&symptom.playbook, 300)];
     let place = |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     let fits = page(&reported_of("x", &diagnosis, SourceFindings::default()));
@@ -268,7 +267,7 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
     assert_eq!(told.hardware.gpus[0].source, "log, at least one for each pod that names it");
 
     // What the engine itself says now is not what a log said at some start.
-    let answer = endpoint::EndpointInfo {
+    let answer = findings::endpoint::EndpointInfo {
         versions: vec![("vllm".into(), "0.33.0".into())],
         arguments: vec!["--max-num-seqs".into(), "16".into()],
         settings: [("dtype".to_owned(), "auto".to_owned())].into(),

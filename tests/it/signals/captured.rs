@@ -1,6 +1,7 @@
 //! Pages of real vLLM servers: 0.32 healthy and with an exhausted cache, 0.32 with two API servers, 0.14.
 
-use diagnose::{Scope, observe_signals};
+use diagnose::observe_signals;
+use findings::Scope;
 
 use super::{WINDOW, assert_complete, assert_no_data, assert_values, observed, version};
 use crate::harness::{DEADLINE, Page, Stamp, at, fixture, library, run, shared, slot};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use diagnose::{ObserveResult, Pool, Request, plan};
+use diagnose::{ObserveResult, Pool, plan};
+use findings::Request;
 use knowledge::playbook::Library;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use prom::{Prometheus, Row};

@@ -1,6 +1,6 @@
 //! The order in which diagnoses are made when more are due than can be made.
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use store::Store;
 
 use super::{Both, LEASE_MS, admit, at};

@@ -1,6 +1,6 @@
 //! Related incidents on both databases: the last time of a cause in a pool, and others that are open there.
 
-use diagnose::{Diagnosis, Verdict};
+use findings::{Diagnosis, Verdict};
 use knowledge::incident::{Act, Related, SharedTrait};
 use sqlx::{AnyPool, AssertSqlSafe};
 use store::{AuditEntry, AuditResult, Store};

@@ -1,6 +1,6 @@
 //! Weekly summaries on both databases: each is due once, and tells what the channel's week was.
 
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use jiff::Timestamp;
 use knowledge::alert::Labels;
 use knowledge::incident::{Act, CauseHistory, PoolCause};

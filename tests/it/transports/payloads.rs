@@ -1,9 +1,8 @@
 //! Slack's payloads, as its documentation and its users' reports show them, and what we make of each.
 
 use serde_json::{Value, json};
-use slack::payload;
 use slack::payload::Payload;
-use slack::{SlackAction, SlackRequest};
+use slack::{SlackAction, SlackRequest, payload};
 
 fn inbound(found: Payload) -> SlackRequest {
     match found {

@@ -1,6 +1,6 @@
 //! The thread is told what a reader of the message would want to know has changed; a storm is told in one message.
 
-use diagnose::SymptomVerdict;
+use findings::SymptomVerdict;
 use jiff::Timestamp;
 use knowledge::alert::AlertStatus;
 use knowledge::incident::VARIOUS;

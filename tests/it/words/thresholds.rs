@@ -1,6 +1,6 @@
 //! Thresholds are shown as they are compared, in their signal's unit.
 
-use diagnose::health::Health;
+use findings::health::Health;
 use knowledge::playbook::{Condition, Reference, Step, condition_text};
 use knowledge::signal::format_threshold;
 use render::health_page;

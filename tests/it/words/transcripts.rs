@@ -1,6 +1,6 @@
 //! Whole messages as people read them, from the first alert to the end.
 
-use diagnose::{Diagnosis, Outcome, SymptomVerdict};
+use findings::{Diagnosis, Outcome, SymptomVerdict};
 use jiff::SignedDuration;
 use knowledge::incident::{Act, Impact, Note};
 use message::{Message, Tone};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::quoted;
 use super::steps::beginning;
-use super::{Change, ConditionChange, line};
+use super::{Change, ConditionChange, line, quoted};
 use crate::playbook::{Comparison, Condition, Evidence, Op, Reference, Step, Verify, suggestion};
 
 /// A condition with its new value.

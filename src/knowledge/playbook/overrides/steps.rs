@@ -2,8 +2,7 @@
 
 use serde_saphyr::Spanned;
 
-use super::quoted;
-use super::{Change, StepChanges, StepReplacement, line};
+use super::{Change, StepChanges, StepReplacement, line, quoted};
 use crate::playbook::{Step, is_unfinished};
 
 /// Characters of a step's beginning in a hint.

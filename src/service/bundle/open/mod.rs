@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use diagnose::{Baseline, Diagnosis, ExtraSources, LogSources, Request, Scope, diagnose_with};
+use diagnose::{ExtraSources, LogSources, diagnose_with};
+use findings::{Baseline, Diagnosis, Request, Scope};
 use knowledge::playbook::Library;
 use logs::Log;
 use prom::{PromError, Prometheus};

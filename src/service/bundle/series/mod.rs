@@ -17,7 +17,10 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use diagnose::{Request, detection, read_detection, times};
+use detect::{detection, read_detection};
+use diagnose::times;
+use findings::Request;
+use findings::facts::Window;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::gap::{Gap, GapReason};
@@ -25,7 +28,6 @@ use knowledge::playbook::Library;
 use names::{Group, selector};
 use prom::{PromError, Prometheus, Stream};
 use redact::Redactor;
-use report::Window;
 use text::{OpenMetricsWriter, SeriesEnd};
 
 /// The name of the file in the bundle.

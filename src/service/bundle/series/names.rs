@@ -7,7 +7,9 @@ use promql_parser::label::{MatchOp, Matcher as NameMatcher};
 use promql_parser::parser::{Expr, Offset, VectorSelector, parse};
 use regex::Regex;
 
-use diagnose::{DetectionResult, EngineSeen, Request, plan};
+use detect::{DetectionResult, EngineSeen};
+use diagnose::plan;
+use findings::Request;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::bundle::{Bundle, NoBundle};
-use crate::chatops::Desk;
-use crate::chatops::attempt;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::sentence;
+use crate::chatops::{Desk, attempt};
 use crate::notify::ANSWER_WITHIN;
 use knowledge::clock;
 use knowledge::incident::{Act, short_id};

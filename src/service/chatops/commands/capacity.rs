@@ -5,7 +5,7 @@ use super::target::{find_targets, only};
 use crate::chatops::Desk;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{quoted, sentence};
-use diagnose::capacity;
+
 use diagnose::observe_signals;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
@@ -24,10 +24,10 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, command: &CapacityO
     let Some((prometheus, _)) = desk.prometheus.get(target.source) else { return };
     let scope = target.place.scope(None);
     let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
-    let signals = &capacity::SIGNALS;
+    let signals = &::capacity::SIGNALS;
     let observed =
         observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
-    let report = capacity::compare(None, &scope, &observed);
+    let report = ::capacity::compare(None, &scope, &observed.observations, observed.remarks(), observed.degraded);
     let Some(live) = &report.live else { return };
     let words = &desk.words;
     let tokens = |value: f64| Line::default().bold(format_value(value, Unit::Tokens));

@@ -8,6 +8,7 @@ use super::target::{find_targets, only};
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, dated, diagnosis_message, full_time, quoted, sentence, with};
 use crate::chatops::{Desk, incidents, target_form};
+use crate::exporters::known_exporters;
 use crate::questions::pools::TargetMatch;
 use diagnose::health::{Triage, answer};
 use diagnose::{ExtraSources, diagnose_with, moment};
@@ -69,7 +70,7 @@ async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, command: &Diagnose, at: T
     let scope = target.as_ref().map(TargetMatch::scope).unwrap_or_default();
     let request = desk.config.diagnose.asked(command.playbook.as_deref(), scope, at, command.when.last);
     let client = reply.watch(prometheus);
-    let exporters = desk.store.known_exporters(&desk.config.exporters, &desk.reader, prometheus).await;
+    let exporters = known_exporters(&desk.store, &desk.config.exporters, &desk.reader, prometheus).await;
     // Exporter pages hold current values only.
     let exporters = Some(&exporters).filter(|_| command.when.at.is_none());
     let extra = ExtraSources { exporters, logs: Some(&desk.logs) };
@@ -103,7 +104,7 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
     let client = reply.watch(&prometheus);
     // Exporter pages hold current values only.
-    let exporters = desk.store.known_exporters(&desk.config.exporters, &desk.reader, &prometheus).await;
+    let exporters = known_exporters(&desk.store, &desk.config.exporters, &desk.reader, &prometheus).await;
     let extra = ExtraSources { exporters: Some(&exporters).filter(|_| incident.open), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &client, &request, extra).await;
     reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, desk.prometheus_of(incident)), over)).await;

@@ -6,7 +6,8 @@ use super::target::clients;
 use crate::chatops::Desk;
 use crate::chatops::reply::Reply;
 use crate::readiness::{self, Finding, Level, ServiceCheck, SlackProbe};
-use diagnose::health::{SignalAvailability, coverage};
+use diagnose::health::coverage;
+use findings::health::SignalAvailability;
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
 use prom::Prometheus;
@@ -65,7 +66,7 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
         let blind = coverage
             .playbooks
             .iter()
-            .filter(|playbook| playbook.eyes == diagnose::health::CoverageLimit::Blind)
+            .filter(|playbook| playbook.eyes == findings::health::CoverageLimit::Blind)
             .count();
         let mut lines = vec![words.line(
             "doctor-signals",

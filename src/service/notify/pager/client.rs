@@ -10,8 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::call::{Call, PagerUpdate};
 use super::{Pager, PagerKind, pagerduty, webhook};
-use http_client::read_beginning;
-use http_client::unreachable_reason;
+use http_client::{read_beginning, unreachable_reason};
 use store::Incident;
 
 /// The timeout of one call.

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::{Call, PagerUpdate};
-use diagnose::Diagnosis;
+use findings::Diagnosis;
 use knowledge::alert::{Labels, active, common_labels};
 use message::Tone;
 

@@ -15,9 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::api_problem;
 use super::state::Shared;
-use super::{guard, pages};
+use super::{api_problem, guard, pages};
 pub use openapi::openapi;
 use operations::{ApiMethod, operations};
 

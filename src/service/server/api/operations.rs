@@ -10,7 +10,7 @@ use crate::questions::{
     DiagnosisAnswer, DiagnosisQuestion, HealthQuestion, IncidentDetail, IncidentQuestion, IncidentSummary,
 };
 use crate::server::state::Shared;
-use diagnose::health::Health;
+use findings::health::Health;
 
 /// The methods of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

@@ -10,9 +10,8 @@
 
 use std::collections::VecDeque;
 
-use rand::Rng;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use super::adapters::Adapters;
 use super::effect::OnReplica;

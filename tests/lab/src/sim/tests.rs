@@ -5,8 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::figures::{Figures, measure};
 use super::spec::{Release, Routing};
-use super::{Fault, Fleet, FleetSpec, History, TargetKind};
-use super::{history, live};
+use super::{Fault, Fleet, FleetSpec, History, TargetKind, history, live};
 
 const START: f64 = 1_780_000_000.0;
 

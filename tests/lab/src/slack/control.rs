@@ -5,10 +5,9 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::json;
 
-use super::FakeSlack;
 use super::deliver::post;
-use super::sign;
 use super::socket::Order;
+use super::{FakeSlack, sign};
 
 /// How a request over HTTP is made untrustworthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
-use super::FakeSlack;
 use super::blocks::Rule;
 use super::deliver::{Ack, Kind, deliver};
-use super::fields;
 use super::people::{Press, element};
 use super::state::State;
 use super::views::{self, View};
+use super::{FakeSlack, fields};
 
 const MAX_OPTIONS: usize = 100;
 

@@ -1,0 +1,34 @@
+//! The pools that only gateways have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::read_detection;
+use crate::visible_pools::{pool_of, telling};
+use findings::scope::Scope;
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind, Matcher};
+
+/// Returns the pools that only gateways report, beside the known ones; dimension to value.
+pub fn gateway_pools(
+    library: &Library,
+    rows: &[Labels],
+    pools: &BTreeSet<BTreeMap<String, String>>,
+) -> BTreeSet<BTreeMap<String, String>> {
+    let gateways = library.engines.values().filter(|engine| engine.kind == EngineKind::Gateway);
+    let gateway_rows: Vec<(&Engine, &Labels)> =
+        gateways.flat_map(|engine| telling(engine, rows).into_iter().map(move |row| (engine, row))).collect();
+    if gateway_rows.is_empty() {
+        return BTreeSet::new();
+    }
+    let scopes = pools.iter().map(|pool| Scope { dimensions: pool.clone(), ..Scope::default() });
+    let engines_seen: Vec<_> = scopes.flat_map(|scope| read_detection(library, &scope, rows).engines).collect();
+    let is_before = |engine: &Engine, row: &Labels| {
+        let fits = |m: &Matcher| row.get(&m.label).is_none_or(|value| m.accepts(Some(value)));
+        engines_seen
+            .iter()
+            .any(|engine_seen| engine_seen.engine == engine.engine && engine_seen.matchers.iter().all(fits))
+    };
+    let alone = gateway_rows.into_iter().filter(|(engine, row)| !is_before(engine, row));
+    alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()
+}

@@ -1,0 +1,53 @@
+//! A query of a plan, with its purpose.
+
+use jiff::Timestamp;
+
+use prom::QueryPart;
+
+/// The purpose of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueryPurpose {
+    /// The replicas' values now.
+    Replicas,
+    /// The pool's value now.
+    Pool,
+    /// The replicas' values in the past, to be reduced to the pool's.
+    PastReplicas,
+    /// The pool's value in the past.
+    PastPool,
+    /// The replicas' values in the window before the past's, to be reduced to the pool's.
+    BeforeReplicas,
+    /// The pool's value in the window before the past's.
+    BeforePool,
+    /// The histograms that Prometheus stores as native ones.
+    Native,
+    /// The nodes of the pool's pods.
+    Nodes,
+}
+
+/// A query with its purpose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedQuery {
+    /// The signal, or `""` for a query about the pool itself.
+    pub signal: String,
+    /// The engine that answers.
+    pub engine: String,
+    /// The purpose of the query.
+    pub purpose: QueryPurpose,
+    /// The PromQL.
+    pub query: String,
+    /// The evaluation time.
+    pub at: Timestamp,
+}
+
+impl PlannedQuery {
+    /// Returns true if it queries the pool's replicas.
+    pub fn is_for_replicas(&self) -> bool {
+        self.signal.is_empty() && self.purpose == QueryPurpose::Replicas
+    }
+
+    /// Builds the query for a common part of several formulas.
+    pub fn of_part(at: Timestamp, part: &QueryPart) -> Self {
+        Self { signal: String::new(), engine: String::new(), purpose: QueryPurpose::Pool, query: part.query(), at }
+    }
+}

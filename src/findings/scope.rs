@@ -1,0 +1,146 @@
+//! The scope of an alert: the pool that it is about, by the labels that its alerts share.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use knowledge::alert::{Alert, Labels, active, common_labels};
+use knowledge::playbook::{Library, engines_of, words_of_expressions};
+use knowledge::signal::Matcher;
+
+/// The scope's dimensions, and the alert labels that may carry each; what an exporter reports on comes before its own.
+/// `k8s_*` and `service_*` are resource attributes of OpenTelemetry.
+/// Source: <https://opentelemetry.io/docs/specs/semconv/resource/k8s/>.
+pub const DIMENSIONS: [(&str, &[&str]); 4] = [
+    ("cluster", &["cluster", "k8s_cluster", "k8s_cluster_name"]),
+    ("namespace", &["exported_namespace", "namespace", "kubernetes_namespace", "k8s_namespace_name"]),
+    ("model", &["model_name", "model", "served_model_name"]),
+    ("job", &["job", "service_name"]),
+];
+
+/// Alert labels that name one replica.
+pub const REPLICA_LABELS: [&str; 9] = [
+    "exported_pod",
+    "pod",
+    "kubernetes_pod",
+    "pod_name",
+    "kubernetes_pod_name",
+    "k8s_pod_name",
+    "ReplicaId",
+    "replica",
+    "instance",
+];
+
+/// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
+pub const POD_LABELS: [&str; 6] =
+    ["exported_pod", "pod", "kubernetes_pod", "pod_name", "kubernetes_pod_name", "k8s_pod_name"];
+
+/// The dimensions in the name of a pool, in order.
+const NAME_DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
+
+/// The pool in question: dimension to value, and the replicas that the alerts name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// `cluster`, `namespace`, `model`, `job` to their values.
+    pub dimensions: BTreeMap<String, String>,
+    /// Replicas that the alerts name; the whole pool is queried all the same, so that peers can be compared.
+    pub replicas: BTreeSet<String>,
+    /// Words of the alerts' expressions that may be metrics: an alert on one engine's metrics is about pools of that engine.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub metrics: BTreeSet<String>,
+}
+
+impl Scope {
+    /// Builds the scope of a group: the pool labels on which its firing alerts agree, and all replicas that they
+    /// name.
+    pub fn of_alerts(alerts: &[Alert]) -> Self {
+        let active = active(alerts);
+        let mut scope = Self::of_labels(&common_labels(&active));
+        scope.replicas = active.iter().filter_map(|a| replica_of(&a.labels)).collect();
+        scope.metrics = words_of_expressions(alerts);
+        scope
+    }
+
+    /// Returns true if a label identifies the pool. A replica alone does not: `instance` may be any machine.
+    pub fn names_pool(&self) -> bool {
+        !self.dimensions.is_empty()
+    }
+
+    /// Returns true if it is about pools: a label identifies one, or the alerts' expressions read an engine's metrics.
+    pub fn is_about_pools(&self, library: &Library) -> bool {
+        self.names_pool() || !engines_of(library, &self.metrics).is_empty()
+    }
+
+    /// Returns true if the scope is a cluster and nothing else; that is often the whole Prometheus.
+    pub fn is_of_a_cluster(&self) -> bool {
+        self.replicas.is_empty() && self.dimensions.keys().all(|dimension| dimension == "cluster")
+    }
+
+    /// Builds the scope of a set of labels.
+    pub fn of_labels(labels: &Labels) -> Self {
+        // Beside `exported_*`, the job is the exporter's.
+        let is_reported_on = labels.keys().any(|label| label.starts_with("exported_"));
+        let dimensions = DIMENSIONS
+            .iter()
+            .filter(|(dimension, _)| !(is_reported_on && *dimension == "job"))
+            .filter_map(|(dimension, names)| {
+                let value = names.iter().find_map(|name| labels.get(*name).filter(|v| !v.is_empty()))?;
+                Some(((*dimension).to_owned(), value.clone()))
+            })
+            .collect();
+        Self { dimensions, replicas: replica_of(labels).into_iter().collect(), ..Self::default() }
+    }
+}
+
+fn replica_of(labels: &Labels) -> Option<String> {
+    REPLICA_LABELS.iter().find_map(|name| labels.get(*name).filter(|v| !v.is_empty())).cloned()
+}
+
+/// Returns the name of a pool by its dimensions, `llm/llama-8b`; empty if none of them is in it.
+pub fn pool_name(dimensions: &BTreeMap<String, String>) -> String {
+    NAME_DIMENSIONS.iter().filter_map(|d| dimensions.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
+}
+
+/// Returns true if a row satisfies all matchers.
+pub fn fits(matchers: &[Matcher], row: &Labels) -> bool {
+    matchers.iter().all(|m| m.accepts(row.get(&m.label).map(String::as_str)))
+}
+
+/// Returns the common part of the names of a workload's pods: the name without the replica's own suffix.
+///
+/// Deployment pods end in `-<hash>-<5 characters>`, StatefulSet pods in `-<ordinal>`.
+/// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
+pub fn workload_of(pod: &str) -> &str {
+    let Some((rest, last)) = pod.rsplit_once('-') else { return pod };
+    let generated = |part: &str, lengths: std::ops::RangeInclusive<usize>| {
+        lengths.contains(&part.len()) && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    if last.chars().all(|c| c.is_ascii_digit()) {
+        return rest;
+    }
+    if !generated(last, 5..=5) {
+        return pod;
+    }
+    match rest.rsplit_once('-') {
+        Some((workload, hash)) if generated(hash, 6..=10) => workload,
+        _ => rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_one_workload_are_recognised_by_name() {
+        for (pod, workload) in [
+            ("llama-70b-7c9d8f5b6c-x2x4z", "llama-70b"),
+            ("llama-0", "llama"),
+            ("llama-70b", "llama-70b"),
+            ("node-exporter", "node-exporter"),
+            ("10.0.0.1:8000", "10.0.0.1:8000"),
+        ] {
+            assert_eq!(workload_of(pod), workload);
+        }
+    }
+}
