@@ -22,8 +22,8 @@ use knowledge::{clock, playbook};
 use prom::Prometheus;
 use redact::Redactor;
 use render::Phrases;
-use service::bundle;
-use service::bundle::{BundleProgress, Config, Options, Sources, Subject};
+
+use bundle::{BundleProgress, Config, Options, Sources, Subject};
 use sources::exporter::ExporterReader;
 use store::Incident;
 

@@ -19,8 +19,8 @@ pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
+use chat::command;
 use findings::Baseline;
-use service::chatops::command;
 use service::config::Authentication;
 
 /// The arguments of `serve`; every flag overrides the file.

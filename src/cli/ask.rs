@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use chat::command::When;
 use diagnose::health::{HealthSource, Triage};
 use diagnose::{ExtraSources, LogSources, health, moment};
 use findings::{Baseline, Request, Scope};
 use knowledge::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, select, without_expression};
-use service::chatops::command::When;
 use service::config::Config;
 use service::questions::target;
 

@@ -18,7 +18,7 @@ use super::past::IncidentsArgs;
 use super::selftest::SelftestArgs;
 use super::silence::SilenceArgs;
 use super::weekly::WeeklyArgs;
-use service::chatops::command::about;
+use chat::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
 #[derive(Debug, Parser)]

@@ -7,10 +7,10 @@ use anyhow::Context;
 
 use super::args::{DoctorArgs, HealthOutput};
 use crate::cli::output::{out, outln};
+use app::doctor::{Findings, run_checks};
 use findings::health::SignalAvailability;
 use knowledge::clip::format_error;
 use service::config::Config;
-use service::doctor::{Findings, run_checks};
 use service::readiness::{Finding, Level};
 
 /// Exit status when there are findings.

@@ -10,10 +10,9 @@ use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::{Cli, output, whole_library};
 use crate::cli::output::out;
 use authoring::generate;
+use chat::command::document;
 use knowledge::playbook::Library;
-use service::chatops::command::document;
 use service::config::Config;
-use service::{notify, server};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
@@ -64,7 +63,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             (format!("{}\n", serde_json::to_string_pretty(&report::schema())?), output)
         }
         GenerateCommand::Openapi { output } => {
-            (format!("{}\n", serde_json::to_string_pretty(&server::openapi(""))?), output)
+            (format!("{}\n", serde_json::to_string_pretty(&web::openapi(""))?), output)
         }
         GenerateCommand::BacktestSchema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&report::backtest::schema())?), output)

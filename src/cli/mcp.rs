@@ -10,10 +10,10 @@ use super::{ask, library, redactor};
 use prom::Prometheus;
 use render::Phrases;
 use service::config::{Config, visit_store};
-use service::mcp::{McpServer, McpSources};
 use service::questions::Turns;
 use sources::exporter::ExporterReader;
 use store::StoreAccess;
+use web::mcp::{McpServer, McpSources};
 
 pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.state.config()?;

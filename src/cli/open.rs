@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::library;
 use crate::cli::output::{failed, outln};
+use bundle::open::{OpenError, Opened, open, request, same_root};
 use findings::Diagnosis;
 use render::{clean, graph};
 use report::Report;
-use service::bundle::open::{OpenError, Opened, open, request, same_root};
 
 /// Exit status of `--once` if the root cause differs, or there is nothing to compare with.
 const OTHER: u8 = 1;

@@ -10,12 +10,12 @@ use super::args::StateArgs;
 use super::store::{block_on, open};
 use super::{cleaned, library};
 use crate::cli::output::outln;
+use chat::command::Which;
+use chat::{command, listed, measured};
 use knowledge::alert::{Labels, active, common_labels};
 use knowledge::clock;
 use knowledge::playbook::PlaybookKind;
 use render::clean;
-use service::chatops::command::Which;
-use service::chatops::{command, listed, measured};
 use store::Incident;
 
 /// Maximum number of listed incidents.

@@ -9,8 +9,8 @@ use clap::Args;
 use super::args::{HealthOutput, StateArgs, window};
 use super::store::block_on;
 use crate::cli::output::outln;
+use app::selftest::{SelfTestOptions, SelfTestStage, selftest};
 use render::clean;
-use service::selftest::{SelfTestOptions, SelfTestStage, selftest};
 
 /// Exit status when a stage was not reached.
 const FINDINGS: u8 = 1;

@@ -7,12 +7,12 @@ use anyhow::Context;
 
 use super::args::ServeArgs;
 use super::{USAGE, printed};
+use app::reload;
+use app::reload::Settings;
 use knowledge::clip::format_count;
 use knowledge::playbook;
 use knowledge::playbook::{Library, Problem};
 use service::config::{Config, LogFormat, state_directory};
-use service::reload;
-use service::reload::Settings;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;

@@ -12,8 +12,8 @@ use super::{cleaned, library};
 use crate::cli::output::outln;
 use knowledge::clock;
 use knowledge::clock::TimeArgument;
+use notify::week::{summary, week_before};
 use render::Phrases;
-use service::weekly::{summary, week_before};
 use store::Weekly;
 
 /// The arguments of `weekly`.

@@ -2,8 +2,8 @@
 
 use tracing::{Instrument, error, info, info_span};
 
+use crate::Service;
 use crate::config::Config;
-use crate::service::Service;
 use findings::Scope;
 use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
@@ -14,7 +14,7 @@ use store::{AdmissionPlan, Admitted, Sink, Storm};
 const TOPIC_CHARS: usize = 150;
 
 /// Stores groups in one commit, and returns the result of each, in order.
-pub(crate) async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Result<Admitted, String>> {
+pub async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Result<Admitted, String>> {
     let rules = AdmissionRules {
         duplicate_within: service.config.incident.duplicate_within,
         reopen_within: service.config.incident.reopen_within,

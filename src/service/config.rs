@@ -14,13 +14,11 @@ use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::{bundle, notify};
 use knowledge::clock::duration;
 use knowledge::playbook::{DeclaredPool, Library, Slo, SourceFile, parse};
 use knowledge::signal::OwnLabels;
 pub use secrets::{SlackInlet, bot_token, inlet};
-pub(crate) use server::ANYBODY;
-pub use server::{Authentication, PagesConfig, ServerLimits};
+pub use server::{ANYBODY, Authentication, PagesConfig, ServerLimits};
 use sources::{alertmanager, exporter, kubernetes, loki};
 pub use state::{state_directory, visit_store};
 pub use watchdog::WatchdogConfig;

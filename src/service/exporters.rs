@@ -8,7 +8,7 @@ use sources::exporter::{Config, ExporterReader};
 use store::Store;
 
 /// Returns the exporters for a diagnosis by a Prometheus: the configured ones, and those that it listed last.
-pub(crate) async fn known_exporters(
+pub async fn known_exporters(
     store: &Store,
     config: &Config,
     reader: &ExporterReader,

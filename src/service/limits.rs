@@ -13,21 +13,21 @@ fn quota(per_minute: u32) -> Quota {
 
 /// Limits by several keys of a request, and of all requests.
 #[derive(Debug)]
-pub(crate) struct RequestLimits<const N: usize> {
+pub struct RequestLimits<const N: usize> {
     by_key: [DefaultKeyedRateLimiter<String>; N],
     everybody: DefaultDirectRateLimiter,
 }
 
 impl<const N: usize> RequestLimits<N> {
     /// Creates the limits, as requests per minute.
-    pub(crate) fn new(by_key: [u32; N], everybody: u32) -> Self {
+    pub fn new(by_key: [u32; N], everybody: u32) -> Self {
         let by_key = by_key.map(|per_minute| RateLimiter::keyed(quota(per_minute)));
         Self { by_key, everybody: RateLimiter::direct(quota(everybody)) }
     }
 
     /// Counts a request; false if it is over a limit. The first key's limit comes first, so that who is over it cannot use
     /// up the others'.
-    pub(crate) fn admit(&self, keys: [Option<&str>; N]) -> bool {
+    pub fn admit(&self, keys: [Option<&str>; N]) -> bool {
         for limiter in self.by_key.iter().filter(|limiter| limiter.len() > MOST_KEYS) {
             limiter.retain_recent();
         }

@@ -9,11 +9,10 @@ use futures::future::{BoxFuture, join};
 use serde::Serialize;
 
 use crate::config::{Config, WatchdogConfig};
-use crate::notify::todo;
-use crate::reloads::Reloads;
-use crate::watchdog;
+use crate::{Reloads, watchdog};
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
+use notify::todo;
 use prom::{PromError, Prometheus};
 use slack::{self, Slack, SocketState};
 use store::Store;

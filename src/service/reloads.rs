@@ -30,7 +30,7 @@ impl Reloads {
     }
 
     /// Records what of the user's directory is not used in the configuration in force.
-    pub(crate) fn set_unused(&self, unused: &[Problem], dir: Option<&Path>) {
+    pub fn set_unused(&self, unused: &[Problem], dir: Option<&Path>) {
         let told = unused.first().zip(dir).map(|(first, dir)| {
             let (count, place) = (format_count(unused.len(), "problem"), dir.display());
             let (file, line, rule) = (&first.file, first.line, first.rule);
@@ -42,13 +42,13 @@ impl Reloads {
     }
 
     /// Records that a configuration is in force.
-    pub(super) fn succeeded(&self, metrics: &Metrics) {
+    pub fn succeeded(&self, metrics: &Metrics) {
         metrics.reloaded(Some(clock::now()));
         self.set(None);
     }
 
     /// Records that a configuration cannot be used; returns the error cleaned of secrets, for the log.
-    pub(super) fn failed(&self, error: &anyhow::Error, library: &Library, metrics: &Metrics) -> String {
+    pub fn failed(&self, error: &anyhow::Error, library: &Library, metrics: &Metrics) -> String {
         metrics.reloaded(None);
         let at = clock::now().strftime("%Y-%m-%d %H:%M UTC");
         self.set(Some(format!(

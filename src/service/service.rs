@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::Reloads;
 use crate::config::Config;
-use crate::notify::Notifier;
-use crate::reloads::Reloads;
 use diagnose::LogSources;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
+use notify::Notifier;
 use prom::{Prometheus, assigned};
 use render::Phrases;
 use sources::exporter::ExporterReader;
@@ -24,12 +24,12 @@ pub struct LastIntake(Mutex<Option<Instant>>);
 
 impl LastIntake {
     /// Records that webhooks are stored now.
-    pub(crate) fn record(&self) {
+    pub fn record(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Returns true if webhooks were stored within this time.
-    pub(crate) fn is_within(&self, time: Duration) -> bool {
+    pub fn is_within(&self, time: Duration) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < time)
     }
 }

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use crate::admission::admit_groups;
 use crate::config::WatchdogConfig;
-use crate::service::Service;
+use crate::{Service, admit_groups};
 use knowledge::alert::AlertGroup;
 use knowledge::clock::{self, human_duration};
 use store::{OpenIncident, Store, StoreError, Watchdog};
@@ -58,7 +57,7 @@ pub async fn silent(
 }
 
 /// Checks the expected sources: begins to expect new ones, opens and resolves incidents, and sets the metrics.
-pub(crate) async fn check(service: &Service, now: Timestamp) {
+pub async fn check(service: &Service, now: Timestamp) {
     if let Err(error) = try_check(service, now).await {
         warn!(%error, "cannot check which Alertmanagers are silent");
     }

@@ -1,7 +1,7 @@
 //! Slack's Web API: posts and edits messages through slack-morphism, over our own HTTP client.
 //!
 //! slack-morphism's own connector has no timeouts and no proxy, and its rate control counts per team, not per channel;
-//! so it runs over reqwest here, and `service::notify` applies the rate limits.
+//! so it runs over reqwest here, and `notify` applies the rate limits.
 
 mod config;
 mod connector;

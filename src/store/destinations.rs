@@ -1,4 +1,7 @@
 //! Destinations of an admitted incident: its deliveries, and when critical alerts call people.
+//!
+//! They are chosen on every admission, per firing alert, and only grow. Becoming critical calls everybody whom the routes
+//! of the critical alerts name, each once; the store knows by delivery who was called.
 
 use std::time::Duration;
 

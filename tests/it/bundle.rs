@@ -8,9 +8,9 @@ mod site;
 
 use std::time::Duration;
 
+use bundle::{Options, Sources};
 use findings::facts::HappenedKind;
 use knowledge::clock;
-use service::bundle::{Options, Sources};
 
 use crate::harness::{self, shared};
 use site::{Bundle, CASE, NODE, PODS, Site, ago, alert, connected, nothing, options, subject};

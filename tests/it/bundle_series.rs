@@ -14,13 +14,13 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bundle::series;
+use bundle::series::Written;
 use findings::Request;
 use findings::facts::Window;
 use knowledge::clock;
 use prom::Prometheus;
 use redact::Redactor;
-use service::bundle::series;
-use service::bundle::series::Written;
 use tempfile::TempDir;
 
 use crate::chains::asked;

@@ -12,21 +12,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bundle::{
+    BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
+    NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
+};
 use diagnose::LogSources;
 use jiff::Timestamp;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use knowledge::incident::AdmissionRules;
+use notify::Notifier;
 use redact::RedactionCount;
 use render::{BundleLocation, Phrases};
 use report::{Report, ReportPart, SourceFindings, Stage};
 use serde_json::Value;
-use service::bundle::{
-    BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
-    NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
-};
-use service::notify::Notifier;
-use service::{bundle, notify};
+
 use sources::exporter;
 use sources::exporter::ExporterReader;
 use store::{AdmissionPlan, Store};

@@ -70,7 +70,7 @@ async fn time_that_a_clock_skips_or_a_machine_sleeps_is_not_listened_to() {
     let (_directory, store) = sqlite().await;
     let opened = Instant::now();
     let later = opened + Duration::from_secs(7 * 3_600);
-    // Seven hours pass evenly: silence now means something (the rule itself is in src/service/loops/housekeeping.rs).
+    // Seven hours pass evenly: silence now means something (the rule itself is in src/loops/housekeeping.rs).
     store.follow(store.now() + HOUR * 7, later).await.unwrap();
     let listened = store.steady_until(later);
     assert!(listened >= Duration::from_secs(7 * 3_600 - 60), "{listened:?}");

@@ -240,7 +240,13 @@ fn the_table_of_crates_tells_what_each_uses() {
     };
     let know =
         |package: &str| -> Vec<&str> { names.iter().map(String::as_str).filter(|name| knows(name, package)).collect() };
-    assert_eq!([know("axum"), know("clap")], [["service"], ["service"]]);
+    assert_eq!([know("axum"), know("clap")], [["web"], ["chat", "service"]]);
+    let engine = ["prom", "sources", "detect", "diagnose"];
+    let apart = |name: &&str| engine.iter().all(|engine| !made[*name].contains(*engine));
+    assert!(
+        ["findings", "report", "render", "slack", "store"].iter().all(apart),
+        "values know no client and no engine"
+    );
     assert!(!["tokio", "reqwest"].iter().any(|package| knows("knowledge", package)), "knowledge has no network");
 }
 

@@ -55,8 +55,8 @@ fn every_result_of_a_webhook_is_one_that_is_alerted_about_or_a_known_exception()
     let rule = rules.iter().find(|rule| rule["alert"] == "LLMDiagnoseWebhooksRefused").unwrap();
     let results = rule["expr"].as_str().unwrap().split("=~\"").nth(1).unwrap().split('"').next().unwrap();
     let alerted: BTreeSet<String> = results.split('|').map(str::to_owned).collect();
-    let mut known = words("src/service/server/webhook.rs");
-    known.extend(words("src/service/server/guard.rs"));
+    let mut known = words("src/web/webhook.rs");
+    known.extend(words("src/web/guard.rs"));
     let unknown: BTreeSet<_> = alerted.iter().filter(|result| !known.contains(*result)).collect();
     assert!(unknown.is_empty(), "{unknown:?} is no result");
     // Taken, late, and a browser; then the keys of the answers.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use knowledge::clock::Backoff;
 use service::config::ServerLimits;
-use service::server::{listen, liveness};
 use store::Store;
 use telemetry::Metrics;
 use telemetry::supervise::{Supervisor, Timing};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use web::{listen, liveness};
 
 use crate::running::{SOON, tls};
 

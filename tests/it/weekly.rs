@@ -6,9 +6,9 @@ use std::time::Duration;
 use knowledge::clock;
 use llm_diagnose_lab::slack::{Channel, Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::Service;
+use notify::week::week_before;
 use report::weekly::WeeklySummary;
 use serde_json::Value;
-use service::weekly::week_before;
 use sqlx::AnyPool;
 use store::{STORE_FILE, Weekly};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{SourceArgs, label, window};
+use chat::command::When;
 use knowledge::clock::TimeArgument;
-use service::chatops::command::When;
 
 /// The subject, time range, sources and output of a bundle.
 #[derive(Debug, Args)]

@@ -28,6 +28,7 @@ use knowledge::clip::format_count;
 use knowledge::clock;
 use service::config::Config;
 
+use app::stop_signals::StopSignals;
 use key::ResultKey;
 use knowledge::playbook::Library;
 use labels::TrueCauses;
@@ -36,7 +37,6 @@ use prom::{Prometheus, QueryProgress, choose};
 use redact::Redactor;
 use render::Phrases;
 use report::backtest::{BacktestLoad, concluded};
-use service::stop_signals::StopSignals;
 use state::BacktestState;
 
 /// The unit of the range's borders, so that steps and ids are the same in each run.

@@ -23,13 +23,13 @@ use message::Line;
 use progress::ProgressLines;
 use prom::Prometheus;
 use render::{BundleLocation, Phrases};
-use service::bundle;
-use service::bundle::{
+
+use app::stop_signals::StopSignals;
+use bundle::{
     BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
     directory,
 };
 use service::config::Config;
-use service::stop_signals::StopSignals;
 use sources::exporter::ExporterReader;
 
 /// Exit status of a bundle that is not complete.

@@ -7,15 +7,15 @@ use super::BundleContext;
 use crate::cli::args::StateArgs;
 use crate::cli::ask::{self, RequestArguments};
 use crate::cli::store::open;
+use bundle::{SourceRegistry, Subject, around};
+use chat::named_id;
 use diagnose::health::Triage;
 use diagnose::{Exporters, ExtraSources, LogSources};
 use findings::ExporterTarget;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
+use notify::stored_view;
 use prom::Prometheus;
-use service::bundle::{SourceRegistry, Subject, around};
-use service::chatops::named_id;
-use service::notify::stored_view;
 
 use store::{Incident, Store};
 

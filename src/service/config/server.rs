@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use axum::http::HeaderName;
 use clap::ValueEnum;
+use reqwest::header::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use knowledge::clock::duration;
 use sources::exporter::Allowed;
 
 /// The entry of `pages.act` that lets everybody act who may open the pages.
-pub(crate) const ANYBODY: &str = "anybody";
+pub const ANYBODY: &str = "anybody";
 
 /// The key `http:`: the limits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

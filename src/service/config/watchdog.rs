@@ -59,7 +59,7 @@ impl WatchdogConfig {
     }
 
     /// Returns true if the group is the one that reports an expected source. Names come from callers, so others do not count.
-    pub(crate) fn reports(&self, group: &AlertGroup) -> bool {
+    pub fn reports(&self, group: &AlertGroup) -> bool {
         group.group_key == AlertGroup::SILENT_KEY && self.sources.contains(&group.source())
     }
 }

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::incident_question::{IncidentQuestion, IncidentSearch, cursor_after};
 use super::{Fleet, QuestionError};
-use crate::notify::{cleaned_incident, learn, stored_view};
 use findings::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock;
 use knowledge::incident::Impact;
+use notify::{cleaned_incident, learn, stored_view};
 use render::Phrases;
 use store::{Incident, Store, StoreError};
 

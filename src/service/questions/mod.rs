@@ -31,7 +31,7 @@ use render::Phrases;
 use sources::exporter::{self, ExporterReader};
 use store::{Store, StoreError};
 
-use crate::exporters::known_exporters;
+use crate::known_exporters;
 pub use diagnosis::{DiagnosisAnswer, DiagnosisQuestion};
 pub use health::{HealthDetail, HealthQuestion};
 pub use incident_question::{IncidentQuestion, IncidentSearch};
@@ -83,7 +83,7 @@ impl QuestionError {
     }
 
     /// Logs why an answer cannot be cleaned, and returns the error.
-    pub(crate) fn unclean(error: &dyn std::fmt::Display) -> Self {
+    pub fn unclean(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "cannot clean an answer of secrets");
         Self::Unclean
     }

@@ -37,25 +37,30 @@ impl TargetMatch {
 
 /// The reason why a typed name selects nothing.
 #[derive(Debug)]
-pub(crate) enum NoTarget {
+pub enum NoTarget {
     /// It is a label that selects no pools, with what was expected.
     Label(String),
     /// Nothing is called so; with the names that there are, the nearest first.
-    Name { typed: String, nearest: Vec<String> },
+    Name {
+        /// The typed name.
+        typed: String,
+        /// The names that there are.
+        nearest: Vec<String>,
+    },
 }
 
 /// The pools that several Prometheus servers have.
 #[derive(Debug)]
-pub(crate) struct PoolList {
+pub struct PoolList {
     /// The index of the Prometheus, and the pool.
-    pub(crate) places: Vec<(usize, FleetPool)>,
+    pub places: Vec<(usize, FleetPool)>,
     /// The names of the servers that may have more, each with its error.
-    pub(crate) unanswered: Vec<(String, Arc<PromError>)>,
+    pub unanswered: Vec<(String, Arc<PromError>)>,
 }
 
 impl PoolList {
     /// Asks every Prometheus for its pools.
-    pub(crate) async fn of(library: &Library, clients: &[&Prometheus], at: Timestamp, until: Instant) -> Self {
+    pub async fn of(library: &Library, clients: &[&Prometheus], at: Timestamp, until: Instant) -> Self {
         let asked = clients.iter().map(|prometheus| places(library, prometheus, at, until));
         let mut list = Self { places: Vec::new(), unanswered: Vec::new() };
         for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
@@ -72,12 +77,12 @@ impl PoolList {
     }
 
     /// Returns true if pools may be in a part of the data that is missing.
-    pub(crate) fn is_partial(&self) -> bool {
+    pub fn is_partial(&self) -> bool {
         self.unanswered.iter().any(|(_, error)| matches!(**error, PromError::Partial(_)))
     }
 
     /// Returns the targets that a typed name may mean, at least one.
-    pub(crate) fn find(&self, typed: &str) -> Result<Vec<TargetMatch>, NoTarget> {
+    pub fn find(&self, typed: &str) -> Result<Vec<TargetMatch>, NoTarget> {
         let pools: Vec<FleetPool> = self.places.iter().map(|(_, place)| place.clone()).collect();
         let matches = find_pools(&pools, typed);
         if matches.is_empty() {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use message::SlackMessage;
+use notify::AnswerTarget;
 use render::{Phrases, ReportPageContext};
-use service::notify::AnswerTarget;
 
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chat::Desk;
 use findings::Diagnosis;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use render::step_id;
-use service::chatops::Desk;
 use service::config::Config;
 use slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use sources::alertmanager;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chat::Desk;
 use knowledge::clock;
 use llm_diagnose_lab::stack::Postgres;
-use service::chatops::Desk;
 use slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use sqlx::Connection;
 use store::{REQUEST_RETENTION, Store};

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use bundle::Options;
 use report::Report;
-use service::bundle::Options;
 
 use super::site::{Bundle, CASE, NODE, PODS, Site, alert, options, subject};
 use super::{LONG, run};

@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bundle::Sources;
 use llm_diagnose_lab::kubernetes::Mode;
 use llm_diagnose_lab::sources::{FakeEngine, Manner};
 use report::Stage;
-use service::bundle::Sources;
 use sources::loki;
 use sources::loki::Loki;
 
@@ -152,7 +152,7 @@ fn files_that_cannot_be_read_are_named_and_what_is_no_text_does_no_harm() {
         let huge = site.dir.path().join("huge.log");
         std::fs::write(&huge, "INFO 11-20 03:00:00 [x.py:1] the same again and again\n".repeat(200_000)).unwrap();
         let sources = Sources { files: vec![huge], ..without(&site).await };
-        let short = service::bundle::Options { log_bytes: 1 << 20, ..options(DEADLINE) };
+        let short = bundle::Options { log_bytes: 1 << 20, ..options(DEADLINE) };
         let bundle = Bundle::of(&sources, &subject(vec![alert()]), &short).await;
         let part = bundle.part("logs");
         assert!(part.note.contains("huge.log: a part was left out") && part.bytes < 2 << 20, "{part:?}");

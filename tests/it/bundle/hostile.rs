@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use bundle::Sources;
 use findings::ExporterTarget;
-use service::bundle::Sources;
 
 use super::site::{Bundle, CASE, Site, alert, options, replica, subject};
 use super::{LONG, run};

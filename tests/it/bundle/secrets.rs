@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use bundle::{Options, Sources};
 use findings::ExporterTarget;
 use knowledge::alert::Alert;
 use knowledge::clock;
@@ -9,7 +10,6 @@ use llm_diagnose_lab::kubernetes::{FakeKubernetes, event, kubeconfig, node, obje
 use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use llm_diagnose_lab::stack;
 use serde_json::{Value, json};
-use service::bundle::{Options, Sources};
 use tempfile::TempDir;
 
 use super::LONG;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bundle::{BuiltBundle, BundleProgress, Config, Options, Sources, Subject, make};
 use findings::ExporterTarget;
 use jiff::Timestamp;
 use knowledge::alert::{Alert, AlertStatus};
@@ -17,7 +18,6 @@ use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use render::Phrases;
 use report::{Report, ReportPart, Stage};
 use serde_json::{Value, json};
-use service::bundle::{BuiltBundle, BundleProgress, Config, Options, Sources, Subject, make};
 use sources::exporter::{Allowed, ExporterReader};
 use sources::kubernetes::Kubernetes;
 use sources::loki::Loki;

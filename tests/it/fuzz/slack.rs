@@ -1,8 +1,8 @@
 //! Slack's payloads: a request of somebody, with bounded texts, or a reason why there is none.
 
+use chat::command;
 use proptest::prelude::*;
 use serde_json::Value;
-use service::chatops::command;
 use slack::payload::Payload;
 use slack::{SlackAction, SlackRequest, payload};
 

@@ -3,11 +3,11 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use bundle::open::{OpenError, open};
 use findings::facts::Window;
 use knowledge::clock;
 use proptest::prelude::*;
 use report::{DiagnosisParameters, ReportSubject, SourceFindings};
-use service::bundle::open::{OpenError, open};
 use tokio_util::sync::CancellationToken;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;

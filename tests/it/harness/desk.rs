@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use chat::Desk;
 use llm_diagnose_lab::slack::FakeSlack;
+use notify::{Notifier, NotifierParts};
 use prom::Prometheus;
 use render::Phrases;
 use service::Service;
-use service::chatops::Desk;
 use service::config::Config;
-use service::notify::{Notifier, NotifierParts};
 use slack::Slack;
 use sources::exporter::ExporterReader;
 use store::Store;

@@ -11,8 +11,8 @@ use knowledge::alert::AlertGroup;
 use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
-use service::bundle;
-use service::bundle::BundleDirectory;
+
+use bundle::BundleDirectory;
 use sqlx::{ConnectOptions, Connection, Executor};
 use store::{AdmissionPlan, Sink, Store};
 

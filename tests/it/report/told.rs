@@ -407,7 +407,7 @@ fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that(
 fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
     let mut diagnosis = diagnosis();
     let entered = |diagnosis: &Diagnosis| {
-        let request = service::bundle::open::request(&reported_of("x", diagnosis, SourceFindings::default())).unwrap();
+        let request = bundle::open::request(&reported_of("x", diagnosis, SourceFindings::default())).unwrap();
         (request.playbook, request.screen)
     };
     assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));

@@ -1,0 +1,279 @@
+//! A silence that a person asks for: what it may match, what it would silence besides the incident, and its creation.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Actor, Attempt};
+use findings::silence::SilenceMatcher;
+use knowledge::clock::{self, human_duration};
+use knowledge::incident::Act;
+use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
+use redact::Redactor;
+use render::{PhraseArgument, cut};
+use service::Service;
+use sources::alertmanager::{
+    self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceParameters,
+};
+use store::{AuditResult, Incident};
+
+/// The prefix of the incident's id in a silence's comment.
+pub const ABOUT: &str = "llm-diagnose incident ";
+/// The fixed durations, each with the key of its phrase.
+const DURATIONS: [(&str, Duration, &str); 2] =
+    [("1h", Duration::from_secs(3_600), "silence-1h"), ("4h", Duration::from_secs(4 * 3_600), "silence-4h")];
+/// The option for a duration that the person types.
+pub const CUSTOM: &str = "custom";
+/// Maximum number of labels in a menu; Slack shows 100.
+const LABELS: usize = 99;
+/// Maximum UTF-16 units of a label's name; a menu of Slack's shows so many.
+const NAME_CHARS: usize = 75;
+/// The timeout of the count of other alerts: Slack closes a form whose answer takes 3 seconds.
+const COUNT_WITHIN: Duration = Duration::from_millis(1_000);
+/// A number of other alerts that Alertmanager does not tell, in a confirmation.
+const UNKNOWN: &str = "?";
+/// The longest text of matchers, in UTF-16 units.
+const MATCHERS_CHARS: usize = 300;
+
+/// The reason why there is no silence.
+#[derive(Debug)]
+pub enum NoSilence {
+    /// Alertmanager or the request.
+    Refused(SilenceError),
+    /// The audit log cannot be written.
+    NoStore,
+}
+
+/// Returns the matchers that the firing alerts share, as far as they fit into a menu.
+pub fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
+    let fits_option = |name: &str| !name.contains(',') && name.encode_utf16().count() <= NAME_CHARS;
+    findings::silence::shared(&incident.alerts)
+        .into_iter()
+        .filter(|matcher| fits_option(&matcher.name))
+        .take(LABELS)
+        .collect()
+}
+
+/// Returns the fixed durations that are allowed: value, duration, key of the phrase.
+pub fn durations(service: &Service) -> impl Iterator<Item = (&'static str, Duration, &'static str)> {
+    let longest = service.config.slack.silence_max;
+    DURATIONS.into_iter().filter(move |(_, duration, _)| *duration <= longest)
+}
+
+/// Finds the chosen matchers by their keys; the error says what is wrong with the choice. A key holds the value too:
+/// alerts fired or resolved while the form was open, so a name may have another value.
+pub fn matchers_of<'a>(
+    service: &Service,
+    offered: &[SilenceMatcher],
+    keys: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<SilenceMatcher>, String> {
+    let (mut matchers, mut unknown) = (Vec::new(), Vec::new());
+    for key in keys.into_iter().filter(|key| !key.is_empty()) {
+        match offered.iter().find(|matcher| matcher.key() == key) {
+            Some(matcher) => matchers.push(matcher.clone()),
+            None => unknown.push(key.rsplit_once(' ').map_or(key, |(name, _)| name)),
+        }
+    }
+    if !unknown.is_empty() {
+        let labels = cut(&unknown.join(", "), NAME_CHARS);
+        return Err(service.words.text("silence-not-offered", &[("labels", labels.into())]));
+    }
+    if matchers.is_empty() {
+        return Err(service.words.text("silence-no-label", &[]));
+    }
+    Ok(matchers)
+}
+
+/// Parses a duration; the error says how to write one.
+pub fn duration_of(service: &Service, text: &str) -> Result<Duration, String> {
+    let longest = service.config.slack.silence_max;
+    match humantime::parse_duration(text) {
+        Ok(duration) if (SHORTEST..=longest).contains(&duration) => Ok(duration),
+        _ => {
+            let longest = [("longest", human_duration(longest).into())];
+            Err(service.words.text("silence-wrong-duration", &longest))
+        }
+    }
+}
+
+/// A silence that matches more than the incident's own alerts, or perhaps does.
+pub struct Excess {
+    /// The number of other alerts; the error if Alertmanager cannot be asked.
+    others: Result<usize, String>,
+    /// The matchers.
+    pub matchers: Vec<SilenceMatcher>,
+}
+
+impl Excess {
+    /// Counts the alerts that these matchers meet besides the incident's own.
+    pub async fn of(all: &[Alertmanager], incident: &Incident, matchers: Vec<SilenceMatcher>) -> Self {
+        let count = alertmanager::others(all, &incident.alerts, &matchers);
+        let others = match tokio::time::timeout(COUNT_WITHIN, count).await {
+            Ok(count) => count.map_err(|error| error.to_string()),
+            Err(_) => Err(AlertmanagerError::Late.to_string()),
+        };
+        Self { others, matchers }
+    }
+
+    /// Returns the value of the box that confirms it: the digest of the matchers, and the number of other alerts or
+    /// [`UNKNOWN`].
+    pub fn confirmation(&self) -> String {
+        let others = self.others.as_ref().map_or(UNKNOWN.to_owned(), ToString::to_string);
+        format!("{} {others}", findings::silence::digest(&self.matchers))
+    }
+
+    /// Returns true if nothing has to be confirmed, or the person confirmed these matchers with at least this number of
+    /// other alerts, an unknown one only as unknown.
+    pub fn is_confirmed_by(&self, confirmed: &str) -> bool {
+        let (digest, others) = confirmed.split_once(' ').unwrap_or_default();
+        let is_same = digest == findings::silence::digest(&self.matchers);
+        match self.others {
+            Ok(0) => true,
+            Ok(n) => is_same && others.parse::<usize>().is_ok_and(|confirmed| n <= confirmed),
+            Err(_) => is_same && others == UNKNOWN,
+        }
+    }
+
+    /// Says what else would be silent, and names the box that confirms it.
+    pub fn warning(&self, service: &Service) -> (Line, String) {
+        let words = &service.words;
+        match &self.others {
+            Ok(n) => {
+                let n = [("n", (*n).into())];
+                (words.line("silence-others", &n), words.text("silence-confirm-others", &n))
+            }
+            Err(error) => {
+                let error = [("error", Line::of(error).into())];
+                (words.line("silence-others-unknown", &error), words.text("silence-confirm-unknown", &[]))
+            }
+        }
+    }
+}
+
+/// Creates a silence; the audit log has its matchers and its end.
+///
+/// # Errors
+/// When it cannot be written down, or no Alertmanager takes it.
+pub async fn create(
+    service: &Service,
+    all: &[Alertmanager],
+    (actor, author): (Actor<'_>, String),
+    incident: &Incident,
+    (matchers, duration, comment): (&[SilenceMatcher], Duration, &str),
+) -> Result<CreatedSilence, NoSilence> {
+    let attempt = Attempt::begin(service, actor, Act::Silence.as_str(), Some(&incident.id)).await;
+    let attempt = attempt.map_err(|_| NoSilence::NoStore)?;
+    let reference = format!("{ABOUT}{}", incident.id);
+    // Cleaned before it is cut: half a secret has no pattern. The reference stays whole: by it the end is told.
+    let comment = redactor(service, Some(incident), matchers).text("message", comment.trim()).into_owned();
+    let comment = cut(&comment, COMMENT_CHARS.saturating_sub(reference.len() + " ()".len()));
+    let parameters = SilenceParameters {
+        who: author,
+        comment: if comment.is_empty() { reference } else { format!("{comment} ({reference})") },
+        duration,
+        longest: service.config.slack.silence_max,
+    };
+    match alertmanager::create(all, &incident.alerts, matchers, &parameters, clock::now()).await {
+        Err(error) => {
+            let is_unsure = matches!(error, SilenceError::Unsure(_));
+            let result = if is_unsure { AuditResult::Begun } else { AuditResult::Failed };
+            attempt.end(service, result, "", &error.to_string()).await;
+            Err(NoSilence::Refused(error))
+        }
+        Ok(created) => {
+            let until = [("day", day(created.until).into()), ("until", TextSpan::Time(created.until).into())];
+            let detail = service.words.text("silence-note", &until);
+            let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
+            let target = format!("{} {}", created.id, matchers.join(" "));
+            attempt.end(service, AuditResult::Done, &target, &detail).await;
+            Ok(created)
+        }
+    }
+}
+
+/// Builds the post that announces a silence in the incident's thread; `end` holds the button that ends it.
+pub fn announcement(
+    service: &Service,
+    actor: Actor<'_>,
+    incident: &Incident,
+    created: &CreatedSilence,
+    comment: &str,
+    end: Block,
+) -> SlackMessage {
+    let words = &service.words;
+    let redactor = redactor(service, Some(incident), &created.matchers);
+    let mut arguments = arguments(&redactor, &created.matchers, created.until);
+    arguments.push(("who", TextSpan::User(actor.who.to_owned()).into()));
+    let line = words.line("silence-made", &arguments);
+    let mut parts = Vec::new();
+    if !comment.trim().is_empty() {
+        let comment = cut(&redactor.text("message", comment), COMMENT_CHARS);
+        parts.push(Block::Paragraph(words.line("said-comment", &[("comment", comment.into())])));
+    }
+    if let Some(n) = created.alerts {
+        parts.push(Block::Note(words.line("silence-takes", &[("n", n.into())])));
+    }
+    parts.push(Block::Note(words.line("silence-deaf", &[])));
+    parts.push(end);
+    render::slack_with_blocks(&line, Tone::Unknown, &parts)
+}
+
+/// Builds the button that ends a silence.
+pub fn expire_button(service: &Service, id: &str, action: &str) -> Button {
+    Button {
+        action: action.to_owned(),
+        label: service.words.text("silence-expire", &[]),
+        value: id.to_owned(),
+        style: ButtonStyle::Plain,
+        confirm: Some(service.words.text("silence-expire-sure", &[])),
+    }
+}
+
+/// Says why there is no silence.
+pub fn problem(service: &Service, error: &SilenceError) -> Line {
+    let key = match error {
+        SilenceError::NoAlertmanager => "silence-no-alertmanager",
+        SilenceError::NothingFires => "act-over",
+        SilenceError::NoMatcher => "silence-changed",
+        SilenceError::Unknown(_) => "silence-unknown",
+        SilenceError::Over(_) => "silence-over",
+        SilenceError::Unsure(error) => {
+            let error = [("error", Line::of(&error.to_string()).into())];
+            return service.words.line("silence-unsure", &error);
+        }
+        SilenceError::WholePool(_) | SilenceError::Duration(_) | SilenceError::Alertmanager(_) => {
+            let error = [("error", Line::of(&error.to_string()).into())];
+            return service.words.line("silence-failed", &error);
+        }
+    };
+    service.words.line(key, &[])
+}
+
+/// Creates a redactor for texts about a silence; it learns the values of matchers and labels that are named as secrets.
+pub fn redactor(service: &Service, incident: Option<&Incident>, matchers: &[SilenceMatcher]) -> Redactor {
+    let redactor = service.notifier.redactor_of(incident);
+    matchers.iter().for_each(|matcher| redactor.learn_label(&matcher.name, &matcher.value));
+    redactor
+}
+
+/// Returns a matcher as people see it: without a secret in its value.
+pub fn shown_matcher(redactor: &Redactor, matcher: &SilenceMatcher) -> SilenceMatcher {
+    let value = redactor.label("message", &matcher.name, &matcher.value).into_owned();
+    SilenceMatcher { value, ..matcher.clone() }
+}
+
+/// Returns the arguments of phrases about a silence.
+pub fn arguments(
+    redactor: &Redactor,
+    matchers: &[SilenceMatcher],
+    until: Timestamp,
+) -> Vec<(&'static str, PhraseArgument)> {
+    let matchers: Vec<String> = matchers.iter().map(|one| shown_matcher(redactor, one).to_string()).collect();
+    let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
+    vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
+}
+
+/// Formats the date: a silence may last for days, so the time of day is not enough.
+fn day(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d").to_string()
+}

@@ -1,0 +1,115 @@
+//! `bundle` and its button: builds one file with everything about an incident and uploads it, or links to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::reply::Reply;
+use crate::wording::sentence;
+use crate::{Desk, attempt};
+use bundle::{Bundle, NoBundle};
+use knowledge::clock;
+use knowledge::incident::{Act, short_id};
+use knowledge::signal::{Unit, format_value};
+use message::{Line, Message, Tone};
+use notify::ANSWER_WITHIN;
+use render::{self, BundleLocation};
+use slack::{Destination, SlackRequest};
+use store::{AuditResult, Incident};
+
+/// Timeout for the upload, in addition to the build.
+pub(super) const UPLOAD: Duration = Duration::from_secs(120);
+
+/// Handles the button of an incident's message: the file goes to that message's thread.
+pub(crate) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &attempt::begin_act(desk, inbound, Act::Bundle, id).await else { return };
+    let posted = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
+        warn!(%error, incident.id = incident.id, "cannot read where the message stands");
+        None
+    });
+    // The message may not be recorded yet. Then the pressed one is used, if it is no ephemeral answer.
+    let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
+    let (channel, thread) = match &posted {
+        Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
+        None => (inbound.place.channel.as_str(), pressed),
+    };
+    let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
+    let reply = Reply::new(desk, inbound);
+    let time_limit = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
+    let work = tokio::time::timeout(time_limit, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
+    if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
+        reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+    }
+}
+
+/// Builds the bundle, or joins a running build, and uploads or links it, for an authorised user. The audit log records
+/// who received it.
+pub(super) async fn bundle(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    thread: Option<Destination<'_>>,
+) {
+    let action = Act::Bundle.as_str();
+    let Some(attempt) = attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
+    let words = &desk.words;
+    let result = match desk.bundles.get_or_start(&incident.id) {
+        Ok(job) => {
+            // Set only once, because a reply belongs to one request.
+            let _ = reply.parts.set(job.progress.clone());
+            job.done().await
+        }
+        Err(error) => Err(Arc::new(error)),
+    };
+    match result {
+        Ok(bundle) => {
+            let message = hand_over(desk, reply, incident, &bundle, thread).await;
+            attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
+            reply.send_message(&message).await;
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            let line = match &*error {
+                NoBundle::Busy => words.line("bundle-busy", &[]),
+                other => {
+                    let id = Line::default().code(short_id(&incident.id));
+                    let why = Line::of(&other.to_string());
+                    words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
+                }
+            };
+            reply.send_message(&sentence(Tone::Unknown, line)).await;
+        }
+    }
+}
+
+/// Uploads the file; links to it if it is too large or the upload fails.
+async fn hand_over(
+    desk: &Desk,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    bundle: &Bundle,
+    thread: Option<Destination<'_>>,
+) -> Message {
+    let (words, id) = (&desk.words, short_id(&incident.id));
+    let message = |place, reason| render::bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
+    let limit = desk.bundles.config.upload_bytes;
+    let reason = if bundle.bytes > limit {
+        words.line("bundle-too-large", &[("most", format_value(limit as f64, Unit::Bytes).into())])
+    } else {
+        let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
+        match reply.upload(&bundle.path, [&name, &title], thread).await {
+            Ok(_) => return message(BundleLocation::Here, None),
+            Err(error) => {
+                warn!(%error, incident.id = incident.id, "cannot upload a bundle");
+                words.line("bundle-upload-failed", &[("why", Line::of(&error.to_string()).into())])
+            }
+        }
+    };
+    let place = match desk.bundles.links.link(&bundle.name, clock::now()) {
+        Some((url, until)) => BundleLocation::Link(url, until),
+        None => BundleLocation::Disk(bundle.path.display().to_string()),
+    };
+    message(place, Some(reason))
+}

@@ -1,0 +1,98 @@
+//! `doctor`: everything that the service needs, and the signals that are missing.
+
+use futures::future::{join_all, join3};
+
+use super::target::clients;
+use crate::Desk;
+use crate::reply::Reply;
+use diagnose::health::coverage;
+use findings::health::SignalAvailability;
+use knowledge::clock;
+use message::{Block, Line, Message, Tone};
+use prom::Prometheus;
+use render::Phrases;
+use service::readiness;
+use service::readiness::{Finding, Level, ServiceCheck, SlackProbe};
+
+/// Maximum number of missing signals that are listed.
+const MOST_SIGNALS: usize = 4;
+
+/// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
+fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding> {
+    for ServiceCheck { name, ok, detail, .. } in checks {
+        let level = if ok { Level::Ok } else { Level::Fail };
+        let live = Finding { name, level, found: detail.unwrap_or_default(), todo: None };
+        match findings.iter_mut().find(|finding| finding.name == live.name) {
+            Some(finding) if finding.level < live.level => *finding = live,
+            Some(_) => {}
+            None => findings.push(live),
+        }
+    }
+    findings
+}
+
+fn failing_line(words: &Phrases, finding: &Finding) -> Line {
+    let key = if finding.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
+    let name = Line::default().code(&*finding.name);
+    let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&finding.found).into())]);
+    match &finding.todo {
+        Some(todo) => line.plain(" → ").then(Line::of(todo)),
+        None => line,
+    }
+}
+
+/// Checks everything that the service needs, and lists the missing signals.
+pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
+    let words = &desk.words;
+    let now = clock::now();
+    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
+    let clients = clients(desk, reply);
+    let client_refs: Vec<&Prometheus> = clients.iter().collect();
+    let slack = SlackProbe::new(desk.slack.clone());
+    let (config, logs, reloads) = (&desk.config, &desk.logs, &desk.reloads);
+    let checks = readiness::checks(&desk.store, &client_refs, Some(&slack), config, None, logs, reloads);
+    let coverages = join_all(clients.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
+    let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
+    let findings = merged(findings, checks);
+    let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();
+    let mut parts = Vec::new();
+    let (passing, failing): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.level == Level::Ok);
+    let mut lines: Vec<Line> = failing.iter().map(|finding| failing_line(words, finding)).collect();
+    let passing: Vec<&str> = passing.iter().map(|finding| finding.name.as_str()).collect();
+    lines.push(words.line("doctor-fine", &[("names", passing.join(", ").into())]));
+    parts.push(Block::Section(words.text("doctor-parts", &[]), lines));
+    for coverage in coverages {
+        let missing: Vec<_> = coverage.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
+        let blind = coverage
+            .playbooks
+            .iter()
+            .filter(|playbook| playbook.eyes == findings::health::CoverageLimit::Blind)
+            .count();
+        let mut lines = vec![words.line(
+            "doctor-signals",
+            &[("missing", missing.len().into()), ("of", coverage.signals.len().into()), ("blind", blind.into())],
+        )];
+        let mut enables: Vec<(&str, Vec<&str>)> = Vec::new();
+        for signal in &missing {
+            let Some(enable) = signal.enable.as_deref() else { continue };
+            match enables.iter_mut().find(|(listed, _)| *listed == enable) {
+                Some((_, titles)) => titles.push(&signal.title),
+                None => enables.push((enable, vec![&signal.title])),
+            }
+        }
+        enables.sort_by_key(|(_, titles)| std::cmp::Reverse(titles.len()));
+        lines.extend(enables.iter().take(MOST_SIGNALS).map(|(enable, titles)| {
+            let more = if titles.len() > 2 { format!(" +{}", titles.len() - 2) } else { String::new() };
+            let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
+            Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
+        }));
+        parts.push(Block::Section(coverage.prometheus, lines));
+        parts.extend(coverage.problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
+    }
+    let shell = Line::default().code("llm-diagnose doctor --signals");
+    parts.push(Block::Note(words.line("doctor-more", &[("command", shell.into())])));
+    let (tone, key) = if failed == 0 { (Tone::Good, "doctor-well") } else { (Tone::Warning, "doctor-wrong") };
+    let headline = words.text(key, &[("n", failed.into())]);
+    reply.send_message(&Message { tone, headline, parts }).await;
+}

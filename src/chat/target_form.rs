@@ -1,0 +1,191 @@
+//! The form that selects a target from the pools in Prometheus, with a time and a playbook.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::command::{CommandError, parse};
+use super::intent::{PICK_TARGET, TARGET_FORM};
+use super::reply::Reply;
+use super::wording::misuse;
+use knowledge::clock;
+use knowledge::playbook::{Library, Playbook};
+use message::{Block, Button, ButtonStyle, Message, Tone};
+use prom::Prometheus;
+use render::cut;
+use service::questions::pools::{PoolList, TargetMatch};
+use slack::{Choice, RequestPlace};
+
+/// The menus' `action_id`s.
+const TARGET: &str = "target";
+const PLAYBOOK: &str = "playbook";
+const AT: &str = "at";
+const LAST: &str = "last";
+/// Slack's limits for an option's label and value, in characters.
+const LABEL_CHARS: usize = 75;
+const VALUE_CHARS: usize = 150;
+/// Slack's limit for the options of a menu.
+const CHOICES: usize = 100;
+/// Timeout for the list of pools, within Slack's limit of 3 seconds.
+const LIST_WITHIN: Duration = Duration::from_millis(1_800);
+
+/// The place of a form's answer, kept in its private metadata because a modal has no channel.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct TargetFormMetadata {
+    channel: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    thread: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    response_url: Option<String>,
+}
+
+/// Builds the button that opens the form.
+pub(super) fn button(desk: &Desk) -> Button {
+    Button {
+        action: PICK_TARGET.to_owned(),
+        label: desk.words.text("targets-pick", &[]),
+        value: "pick".to_owned(),
+        style: ButtonStyle::Plain,
+        confirm: None,
+    }
+}
+
+/// Opens the form while the trigger is valid; otherwise replies with a button that opens it.
+pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
+    let opened = match &reply.place.trigger {
+        Some(trigger) => desk.slack.open_view(trigger, &form(desk, reply.place)).await.is_ok(),
+        None => false,
+    };
+    if !opened {
+        let parts = vec![Block::Buttons(vec![button(desk)])];
+        let headline = desk.words.text("target-missing", &[]);
+        reply.send_message(&Message { tone: Tone::Unknown, headline, parts }).await;
+    }
+}
+
+fn form(desk: &Desk, place: &RequestPlace) -> Value {
+    let words = &desk.words;
+    let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
+    let about = TargetFormMetadata {
+        channel: place.channel.clone(),
+        thread: place.thread.clone(),
+        response_url: place.response_url.clone(),
+    };
+    let input = |id: &str, label: &str, hint: &str| {
+        json!({
+            "type": "input", "block_id": id, "optional": true, "label": plain(label), "hint": plain(hint),
+            "element": { "type": "plain_text_input", "action_id": id, "max_length": 40 },
+        })
+    };
+    let menu = |id: &str, label: &str, placeholder: &str, optional: bool, least: u32| {
+        json!({
+            "type": "input", "block_id": id, "optional": optional, "label": plain(label),
+            "element": {
+                "type": "external_select", "action_id": id, "min_query_length": least, "placeholder": plain(placeholder),
+            },
+        })
+    };
+    json!({
+        "type": "modal", "callback_id": TARGET_FORM, "title": plain("form-title"), "submit": plain("form-submit"),
+        "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
+        "blocks": [
+            menu(TARGET, "form-target", "form-target-hint", false, 0),
+            input(AT, "form-at", "form-at-hint"),
+            input(LAST, "form-last", "form-last-hint"),
+            menu(PLAYBOOK, "form-playbook", "form-playbook-hint", true, 0),
+        ],
+    })
+}
+
+/// Returns the options of the form's menus; none for other menus.
+pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choice> {
+    match action {
+        TARGET => targets(desk, typed).await,
+        PLAYBOOK => playbooks(desk, typed),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
+async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
+    let clients: Vec<&Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus).collect();
+    let at = clock::floor(clock::now(), Duration::from_secs(5));
+    let list = PoolList::of(&desk.library, &clients, at, Instant::now() + LIST_WITHIN).await;
+    let names: Vec<String> = match typed.trim() {
+        "" => list.places.iter().map(|(_, place)| place.name()).collect(),
+        typed => list.find(typed).iter().flatten().map(TargetMatch::name).collect(),
+    };
+    let mut choices: Vec<Choice> = Vec::new();
+    for name in names {
+        // A part of a name selects it as well, but the ellipsis is not part of the name.
+        let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
+        if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {
+            choices.push(Choice { label: cut(&middle(&name), LABEL_CHARS), value });
+        }
+    }
+    choices.truncate(CHOICES);
+    choices
+}
+
+fn playbooks(desk: &Desk, typed: &str) -> Vec<Choice> {
+    let fitting = matching(&desk.library, typed.trim()).into_iter();
+    let choices = fitting.map(|p| Choice {
+        label: cut(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
+        value: p.playbook.clone(),
+    });
+    choices.take(CHOICES).collect()
+}
+
+/// Shortens a long name in the middle: names differ at their ends as much as at their beginnings.
+fn middle(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= LABEL_CHARS {
+        return name.to_owned();
+    }
+    let half = LABEL_CHARS / 2;
+    let end: String = name.chars().skip(n - half).collect();
+    format!("{}…{end}", name.chars().take(LABEL_CHARS - half - 1).collect::<String>())
+}
+
+/// Returns the place where the form was opened, which is the place of the answer.
+pub(super) fn read_place(about: &str) -> RequestPlace {
+    let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
+    RequestPlace { channel, thread, response_url, ..RequestPlace::default() }
+}
+
+/// Converts the form's fields to a command line; the error holds the messages by field.
+pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
+    let value = |id: &str| values.get(id).map(|value| value.trim()).filter(|value| !value.is_empty());
+    let mut errors = BTreeMap::new();
+    let mut words = vec!["diagnose".to_owned()];
+    match value(TARGET) {
+        Some(target) => words.push(target.to_owned()),
+        None => _ = errors.insert(TARGET.to_owned(), desk.words.text("target-missing", &[])),
+    }
+    for id in [AT, LAST, PLAYBOOK] {
+        let Some(text) = value(id) else { continue };
+        let option = format!("--{id}={text}");
+        let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
+        match parse(&alone) {
+            Ok(_) => words.push(option),
+            Err(CommandError::Wrong { why, .. }) => {
+                _ = errors.insert(id.to_owned(), cut(&misuse(desk, &why).text(), VALUE_CHARS))
+            }
+            Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()),
+        false => Err(errors),
+    }
+}
+
+/// Returns the playbooks whose id or title contains the text.
+fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
+    let typed = typed.to_lowercase();
+    let matches = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);
+    library.playbooks.values().filter(matches).collect()
+}

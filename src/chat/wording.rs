@@ -1,0 +1,80 @@
+//! Small messages, lines and buttons that several answers share.
+
+use jiff::Timestamp;
+
+use super::Desk;
+use super::command::ArgumentError;
+use super::intent::ASK;
+use findings::Diagnosis;
+use message::{Block, Button, ButtonStyle, Line, Message, Tone};
+use prom::Prometheus;
+
+/// The longest command line of a button; Slack accepts values of 2,000 characters.
+const LINE_CHARS: usize = 1_900;
+
+/// Builds a message of one sentence.
+pub(super) fn sentence(tone: Tone, line: Line) -> Message {
+    Message { tone, headline: line.text(), parts: Vec::new() }
+}
+
+/// Appends a part to a message.
+pub(super) fn with(mut message: Message, part: Block) -> Message {
+    message.parts.push(part);
+    message
+}
+
+/// Builds a button that runs a command line.
+pub(super) fn command_button(n: usize, label: &str, line: &str) -> Button {
+    Button {
+        action: format!("{ASK}{n}"),
+        label: label.to_owned(),
+        value: line.chars().take(LINE_CHARS).collect(),
+        style: if n == 0 { ButtonStyle::Primary } else { ButtonStyle::Plain },
+        confirm: None,
+    }
+}
+
+/// Quotes a name, so that it is one word of a line.
+pub(super) fn quoted(name: &str) -> String {
+    shlex::try_quote(name).map_or_else(|_| name.to_owned(), std::borrow::Cow::into_owned)
+}
+
+/// Describes an error in the arguments in one sentence.
+pub(super) fn misuse(desk: &Desk, misuse: &ArgumentError) -> Line {
+    let code = |text: &str| Line::default().code(text).into();
+    match misuse {
+        ArgumentError::Value { given, what, why } => desk
+            .words
+            .line("misuse-value", &[("given", code(given)), ("what", code(what)), ("why", Line::of(why).into())]),
+        ArgumentError::Choice { given, choices } => {
+            desk.words.line("misuse-choice", &[("given", code(given)), ("choices", choices.join(", ").into())])
+        }
+        ArgumentError::Unexpected(word) => desk.words.line("misuse-unexpected", &[("word", code(word))]),
+        ArgumentError::Missing(what) => desk.words.line("misuse-missing", &[("what", code(what))]),
+        ArgumentError::Other => desk.words.line("misuse-other", &[]),
+    }
+}
+
+/// Builds the answer instead of one that cannot be cleaned of secrets.
+pub(super) fn uncleaned(desk: &Desk) -> Message {
+    sentence(Tone::Unknown, desk.words.line("answer-uncleaned", &[]))
+}
+
+/// Builds the message of a diagnosis that a user requested, without secrets.
+pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
+    let Some(diagnosis) = desk.notifier.cleaned_answer(diagnosis) else { return uncleaned(desk) };
+    render::diagnosis_message(&diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
+}
+
+/// Adds the judged moment to an answer that is not about now.
+pub(super) fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
+    match at {
+        Some(at) => with(message, Block::Note(desk.words.line("answer-at", &[("time", full_time(at).into())]))),
+        None => message,
+    }
+}
+
+/// Formats a time as `14:05 (2026-11-20 14:05 UTC)`, the first in the reader's time zone.
+pub(super) fn full_time(at: Timestamp) -> Line {
+    Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
+}

@@ -1,0 +1,118 @@
+//! The HTTP server: webhook, Slack, health, metrics, the incident pages, and the API.
+
+#![recursion_limit = "256"]
+
+mod api;
+mod api_problem;
+mod auth;
+mod body;
+mod bundles;
+mod connection;
+mod etag;
+mod guard;
+mod listen;
+pub mod mcp;
+mod mcp_route;
+mod page_acts;
+mod page_forms;
+mod page_parts;
+mod page_queries;
+mod pages;
+mod pages_state;
+mod slack;
+mod slack_state;
+mod state;
+mod webhook;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+
+pub use api::openapi;
+pub use auth::{Access, Credentials};
+pub use body::Budget;
+pub use listen::listen;
+pub use pages_state::Pages;
+use service::{Service, readiness};
+pub use slack_state::SlackState;
+pub use state::Shared;
+use store::Store;
+use telemetry::supervise::Supervisor;
+
+/// Builds the router of all routes.
+pub fn router(shared: Shared) -> Router {
+    let webhook = Router::new()
+        .route("/webhook/alertmanager", post(webhook::receive))
+        .route("/webhook/alertmanager/{source}", post(webhook::receive))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_sender));
+    let pages = Router::new()
+        .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
+        .route("/incidents", get(pages::incidents))
+        .route("/incidents/{id}", get(pages::incident))
+        .route("/incidents/{id}/tickets/{ticket}", get(pages::ticket))
+        .route("/incidents/{id}/note", get(pages::note_form))
+        .route("/incidents/{id}/silence", get(pages::silence_form))
+        .route("/incidents/{id}/acts/{act}", post(page_acts::act).layer(DefaultBodyLimit::max(page_forms::FORM_BYTES)))
+        .route("/playbooks", get(pages::playbooks))
+        .route("/playbooks/{id}", get(pages::playbook))
+        .route("/health", get(pages::health))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_visitor))
+        .route_layer(middleware::from_fn(pages::add_security_headers));
+    let bundles = Router::new()
+        .route("/bundles/{name}", get(bundles::download))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
+    let alive = liveness(shared.service.store.clone(), shared.supervisor.clone());
+    Router::new()
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .merge(webhook)
+        .merge(pages)
+        // Below `/api` everything is the API's, also what does not exist.
+        .merge(api::router(&shared))
+        .merge(mcp_route::routes(&shared))
+        .merge(bundles)
+        .merge(slack::routes(shared.slack_state.clone()))
+        .fallback(pages::nowhere)
+        .with_state(shared)
+        .merge(alive)
+}
+
+/// Builds the router of `/healthz`: 200 while the process is alive, 503 with the failed part when a restart may help.
+pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
+    let alive = move || async move {
+        match readiness::dead(&readiness::liveness(&store, &supervisor)) {
+            None => (StatusCode::OK, "ok\n".to_owned()),
+            Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
+        }
+    };
+    Router::new().route("/healthz", get(alive))
+}
+
+/// Handles `/readyz`: 200 as long as alerts can be stored; other failures are listed only.
+async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
+    let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
+    let Shared { service, slack, socket, .. } = &shared;
+    let (store, config) = (&service.store, &service.config);
+    let (logs, reloads) = (&service.logs, &service.reloads);
+    let checks = readiness::checks(store, &prometheus, slack.as_deref(), config, socket.as_ref(), logs, reloads).await;
+    let ready = checks.iter().all(|c| c.ok || !c.required);
+    let degraded = checks.iter().any(|c| !c.ok);
+    let status = match (ready, degraded) {
+        (true, false) => "ready",
+        (true, true) => "degraded",
+        (false, _) => "not ready",
+    };
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(serde_json::json!({ "status": status, "checks": checks })))
+}
+
+async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    let Service { store, metrics, prometheus, .. } = &*shared.service;
+    metrics.unreadable_rows.set(i64::try_from(store.unreadable().len()).unwrap_or(i64::MAX));
+    metrics.store_failing.set(i64::from(store.trouble().is_some()));
+    metrics.circuits(prom::Prometheus::servers(prometheus.iter().map(|(client, _)| client)));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], metrics.page())
+}

@@ -1,0 +1,44 @@
+//! The state that all handlers share.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::auth::Credentials;
+use super::body::Budget;
+use super::pages_state::Pages;
+use super::slack_state::SlackState;
+use bundle::BundleService;
+use loops::Received;
+use service::Service;
+use service::questions::Turns;
+use service::readiness::SlackProbe;
+use slack::SocketState;
+use telemetry::supervise::Supervisor;
+
+/// The state that all handlers share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The parts that the loops share.
+    pub service: Arc<Service>,
+    /// The queue of received groups to the store.
+    pub inbox: mpsc::Sender<Received>,
+    /// The memory budget for webhook bodies.
+    pub budget: Budget,
+    /// The liveness of the loops.
+    pub supervisor: Supervisor,
+    /// The credentials of the webhook.
+    pub credentials: Arc<Credentials>,
+    /// The readiness check of Slack.
+    pub slack: Option<Arc<SlackProbe>>,
+    /// The state of the Slack routes; `None` with another transport.
+    pub slack_state: Option<SlackState>,
+    /// The state of Socket Mode; `None` with another transport.
+    pub socket: Option<SocketState>,
+    /// The stored bundles, and the builds of new ones.
+    pub bundles: Arc<BundleService>,
+    /// The access to the pages, and their caches.
+    pub pages: Arc<Pages>,
+    /// The turns of programs' questions to Prometheus.
+    pub turns: Turns,
+}
