@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use promql_parser::parser::{Expr, parse, token};
+use promql_parser::parser::{Expr, token};
 
 use super::context::FactQueryContext;
 use super::end_and_length;
+use knowledge::promql::parse;
 
 /// The histogram behind a quantile.
 #[derive(Debug, PartialEq)]

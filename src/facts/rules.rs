@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use promql_parser::parser::{Expr, parse};
+use promql_parser::parser::Expr;
 use promql_parser::util::{ExprVisitor, walk_expr};
 
 use diagnose::Pool;
@@ -11,6 +11,7 @@ use findings::{Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
+use knowledge::promql::parse;
 use prom::AlertingRule;
 
 /// Maximum rules.

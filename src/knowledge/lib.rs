@@ -7,4 +7,5 @@ pub mod failpoint;
 pub mod gap;
 pub mod incident;
 pub mod playbook;
+pub mod promql;
 pub mod signal;

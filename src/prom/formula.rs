@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
+use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, token};
 
 use super::quantile::{Bucket, quantile, sorted};
 use super::{Answer, MetricNames, MissingPart, Row};
 use knowledge::alert::Labels;
+use knowledge::promql::parse;
 
 /// The label with a bucket's upper bound.
 const LE: &str = "le";

@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use promql_parser::label::{METRIC_NAME, MatchOp};
-use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, parse, token};
+use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, token};
 
 use super::{Prometheus, Row};
+use knowledge::promql::parse;
 
 /// Functions that return a value for an empty argument.
 const FUNCTIONS_OF_EMPTY: [&str; 4] = ["absent", "absent_over_time", "info", "scalar"];

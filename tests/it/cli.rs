@@ -119,7 +119,7 @@ fn the_queries_of_a_playbook_are_plain_promql_for_a_pool() {
         for query in &queries {
             // `"$1"` is a group of `label_replace`.
             let placeholders = query.replace("\"$1\"", "").contains('$');
-            assert!(promql_parser::parser::parse(query).is_ok() && !placeholders, "{query}");
+            assert!(knowledge::promql::parse(query).is_ok() && !placeholders, "{query}");
         }
         assert!(
             queries.iter().any(|query| query.contains(r#"vllm:"#) && query.contains(r#"namespace="llm \"q\"""#)),

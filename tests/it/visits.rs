@@ -218,7 +218,7 @@ async fn the_queries_of_an_incidents_diagnosis_are_plain_promql() {
     let ran = run(&config, &["explain", "--queries", &id]);
     let (titles, queries): (Vec<&str>, Vec<&str>) = ran.out.lines().partition(|line| line.starts_with("# "));
     assert!(ran.code == Some(0) && titles.len() == queries.len() && !queries.is_empty(), "{ran:?}");
-    assert!(queries.iter().all(|query| promql_parser::parser::parse(query).is_ok()), "{ran:?}");
+    assert!(queries.iter().all(|query| knowledge::promql::parse(query).is_ok()), "{ran:?}");
     let bare = admit(&store, &group("Strange", "firing", "warning", &["a"])).await;
     run(&config, &["explain", "--queries", &bare]).says(2, "nothing was asked for the incident");
     run(&config, &["explain", "--queries", &id.replace('0', "1")]).says(2, "there is no incident");

@@ -1,8 +1,9 @@
 //! Lints of PromQL: it parses, `or` between two names is inside the aggregation, and pools are not mixed.
 
 use promql_parser::parser::token::{T_LOR, T_MUL};
-use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, parse};
+use promql_parser::parser::{BinaryExpr, Expr, LabelModifier};
 
+use knowledge::promql::parse;
 use knowledge::signal::{Engine, Fill, fill};
 
 /// Checks a signal's query; returns the problem's rule, a sentence and a hint.

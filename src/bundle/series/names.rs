@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use promql_parser::label::{MatchOp, Matcher as NameMatcher};
-use promql_parser::parser::{Expr, Offset, VectorSelector, parse};
+use promql_parser::parser::{Expr, Offset, VectorSelector};
 use regex::Regex;
 
 use detect::{DetectionResult, EngineSeen};
 use diagnose::plan;
 use findings::Request;
 use knowledge::playbook::Library;
+use knowledge::promql::parse;
 use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
 
 /// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use promql_parser::parser::value::ValueType;
-use promql_parser::parser::{Expr, parse, token};
+use promql_parser::parser::{Expr, token};
 use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::Value;
 
 use super::{Condition, Evidence, Library, Op, Playbook, PlaybookKind};
 use crate::alert::{Alert, active};
+use crate::promql::parse;
 use crate::signal::Engine;
 
 /// Maximum number of rules that are queried from Prometheus.

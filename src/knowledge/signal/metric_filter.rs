@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use promql_parser::label::{METRIC_NAME, Matcher};
-use promql_parser::parser::{Expr, VectorSelector, parse};
+use promql_parser::parser::{Expr, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
 
 use super::{Engine, Fill, fill};
+use crate::promql::parse;
 
 /// The names of an engine's metrics, in every spelling.
 #[derive(Debug, Clone, Default)]

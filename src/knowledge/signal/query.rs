@@ -245,7 +245,7 @@ mod tests {
         let evil = "x\"} or vector(1) #\\\n";
         let text = matchers(&[Matcher::one("namespace", evil)]);
         assert_eq!(text, r#"namespace="x\"} or vector(1) #\\\n""#);
-        assert!(promql_parser::parser::parse(&format!("up{{{text}}}")).is_ok());
+        assert!(crate::promql::parse(&format!("up{{{text}}}")).is_ok());
     }
 
     #[test]

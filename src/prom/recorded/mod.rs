@@ -95,7 +95,7 @@ impl Recorded {
     /// # Errors
     /// If it is no PromQL, has a function that is not known here, or takes longer than the deadline.
     pub fn query(&self, query: &str, at: i64, deadline: Instant) -> Result<Answer<Row>, PromError> {
-        let expr = promql_parser::parser::parse(query).map_err(PromError::NotEvaluated)?;
+        let expr = knowledge::promql::parse(query).map_err(PromError::NotEvaluated)?;
         let rows = evaluate::Evaluation { recorded: self, deadline }.vector(&expr, at);
         let why = |message| if Instant::now() < deadline { PromError::NotEvaluated(message) } else { PromError::Late };
         let finite = rows.map_err(why)?.into_iter().filter(|row| row.value.is_finite());

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::process::Command;
 
+use knowledge::promql::parse;
 use knowledge::signal::{Fill, Matcher, any_of, fill, matchers};
 use promql_parser::label::MatchOp;
-use promql_parser::parser::{self, Expr};
+use promql_parser::parser::Expr;
 use proptest::prelude::*;
 
 use super::holds;
@@ -22,7 +23,7 @@ fn name() -> impl Strategy<Value = String> {
 
 /// The matchers of a selector, by the parser.
 fn parsed(selector: &str) -> Result<Vec<promql_parser::label::Matcher>, TestCaseError> {
-    match parser::parse(&format!("up{{{selector}}}")) {
+    match parse(&format!("up{{{selector}}}")) {
         Ok(Expr::VectorSelector(found)) if found.matchers.or_matchers.is_empty() => Ok(found.matchers.matchers),
         other => Err(TestCaseError::fail(format!("{selector}: {other:?}"))),
     }
@@ -62,7 +63,7 @@ fn a_query_holds_the_matchers_as_they_are() {
         let with = Fill { scope: &scope, by: if has_by { &by } else { &[] }, ..Fill::default() };
         let query = fill("sum by (le, $by) (rate(vllm:x_bucket{code=\"500\", $scope}[$window]))", &with);
         prop_assert!(query.contains(&format!("{{code=\"500\", {scope}}}[")), "{} in {}", scope, query);
-        prop_assert!(parser::parse(&query).is_ok(), "{}", query);
+        prop_assert!(parse(&query).is_ok(), "{}", query);
         Ok(())
     });
 }

@@ -1,6 +1,7 @@
 //! Webhook bodies: a group with every alert of the body, or an error that says what is wrong.
 
 use knowledge::alert::AlertGroup;
+use knowledge::playbook::{load, select};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -128,6 +129,25 @@ fn mutated_bytes_of_a_body_are_read_the_same_by_both_readers_and_their_beginning
             prop_assert_eq!(group.alerts.len(), 1);
             prop_assert!(group.group_key.starts_with("too large to read: "), "{}", group.group_key);
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_expression_of_any_depth_in_an_alerts_link_ends_nothing() {
+    let library = load(None).unwrap();
+    let token =
+        prop_oneof!["[-+*/^(){}\\[\\]\"'`#\\\\=<>@,\n ]", "[a-z]", Just(" or ".to_owned()), Just("sum(".to_owned())];
+    let around = (prop::collection::vec(token.clone(), 0..4), prop::collection::vec(token, 0..4), 0..20_000_usize);
+    holds(around, |(before, after, times)| {
+        let expression = format!("{}a{}", before.concat().repeat(times), after.concat().repeat(times));
+        let pairs = [("g0.expr", expression.as_str())];
+        let link = url::Url::parse_with_params("http://prometheus/graph", pairs).unwrap();
+        let body = json!({ "version": "4", "groupKey": "a", "status": "firing", "alerts": [{ "status": "firing",
+            "labels": { "alertname": "X" }, "startsAt": "2026-01-01T00:00:00Z", "generatorURL": link }] });
+        let group = read(&serde_json::to_vec(&body).unwrap(), 500)?;
+        let group = group.ok_or_else(|| TestCaseError::fail("refused"))?;
+        prop_assert_eq!(select(&library, &group.alerts), None);
         Ok(())
     });
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
+use knowledge::promql::parse;
 use promql_parser::label::{MatchOp, Matcher};
-use promql_parser::parser::{Expr, parse};
+use promql_parser::parser::Expr;
 use promql_parser::util::visitor::{ExprVisitorMut, walk_expr_mut};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
