@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::file_lint::Lint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
+use crate::generate::told;
 use knowledge::playbook::{
     CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
     Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
@@ -134,6 +135,10 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
             problems.push(Problem::at("kinds/no-condition", file, &kind.kind, message, None));
+        }
+        if let Some(Err(why)) = kind.moves_limits().then(|| told(library, kind)).filter(|_| !kind.when.is_empty()) {
+            let message = format!("the kind `{}` moves limits and cannot become a rule: {why}", kind.kind);
+            problems.push(Problem::at("kinds/no-rule", file, &kind.kind, message, None));
         }
         for (signal, factor) in kind.factors.iter().filter(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
             let message = format!("`{signal}: {factor}` is no factor of a limit: expected a number above 0");

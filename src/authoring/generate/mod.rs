@@ -3,6 +3,7 @@
 
 mod budget;
 mod budget_panels;
+mod comparison;
 mod dashboard;
 mod format;
 mod panel;
@@ -19,8 +20,9 @@ mod yaml;
 
 pub use dashboard::dashboard;
 pub use format::format_reference;
-pub use rule_options::RuleOptions;
-pub use rules::{RuleError, prometheus_rule, rules};
+pub(crate) use pool_kinds::told;
+pub use rule_options::{RuleError, RuleOptions};
+pub use rules::{prometheus_rule, rules};
 pub use runbook::runbook;
 pub use schema::{FileKind, KINDS, schema};
 pub use table::tables;

@@ -2,105 +2,196 @@
 //!
 //! A pool of long answers or prompts, a batch, and one that was put to sleep are slow, full or silent on purpose, whoever
 //! evaluates the rules. A kind that the configuration declares has rules of its own, and none is inferred for its pools.
+//!
+//! The burn rate of a kind's limit is not recorded, for it would be five rules for each engine and limit. So an alert on it
+//! fires for a pool of a kind where more than a hundredth is above the kind's limit and the share above the general limit
+//! is too large; `health` asks for the share above the kind's.
 
-use super::recording::{RecordingRule, record};
-use super::rule_options::pool_matchers;
-use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Op, PoolKind, Reference};
-use knowledge::signal::{matchers, recorded_name};
+use std::collections::BTreeSet;
+
+use super::comparison::{PLAIN, part};
+use super::recording::{RecordingRule, record, tells};
+use super::rule_options::{RuleError, pool_matchers};
+use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, PoolKind, Reference};
+use knowledge::signal::{EngineKind, matchers, recorded_name};
 
 /// The recorded series; its label `kind` names the kind.
 const SERIES: &str = "llm:pool_kind";
 /// The labels of a pool.
 const POOL: &str = "cluster, namespace, model_name";
+/// Those that a gateway's rows have in common with the engines behind it: it may run in a namespace of its own.
+const BEHIND_A_GATEWAY: &str = "cluster, model_name";
 
 /// Renders the group that records the kinds.
-pub(super) fn group(library: &Library) -> String {
+///
+/// # Errors
+/// Returns the first kind that recorded series cannot tell.
+pub(super) fn group(library: &Library) -> Result<String, RuleError> {
     let mut out = "  - name: llm-diagnose.record.kinds\n    rules:\n".to_owned();
     for kind in library.kinds.moving() {
-        let Some(expr) = told(library, kind) else { continue };
-        record(&mut out, SERIES, &expr, &[("kind", &kind.kind)]);
+        let refused = |why| RuleError { what: format!("the kind `{}`", kind.kind), why };
+        record(&mut out, SERIES, &told(library, kind).map_err(refused)?, &[("kind", &kind.kind)]);
     }
-    out
+    Ok(out)
 }
 
-/// Returns the expression whose rows are the pools of a kind; `None` if recorded series cannot tell it.
-fn told(library: &Library, kind: &PoolKind) -> Option<String> {
-    let (mut expr, mut first) = (String::new(), None);
+/// The pools for which evidence holds, or those for which it does not.
+enum Told {
+    Of(String),
+    NotOf(String),
+}
+
+/// Returns the expression whose rows are the pools of a kind.
+///
+/// # Errors
+/// If recorded series cannot tell it.
+pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, String> {
+    let (mut head, mut rest) = (None, String::new());
     for evidence in &kind.when {
-        // Of several, what has no data leaves the other one to decide.
-        let one = evidence.any.iter().find(|one| one.when.as_ref().is_some_and(|when| !when.comparisons().is_empty()));
-        let (signal, when) = one.unwrap_or(evidence).signal.as_deref().zip(one.unwrap_or(evidence).when.as_ref())?;
-        match (one.is_some(), first.is_none()) {
-            (true, _) => expr.push_str(&format!("\nunless on ({POOL}) {}", compared(signal, when, true)?)),
-            (false, true) => (expr, first) = (compared(signal, when, false)?, Some(recorded_name(signal, false))),
-            (false, false) => expr.push_str(&format!("\nand on ({POOL}) {}", compared(signal, when, false)?)),
+        let on = pools_in_common(library, Evidence::checks(evidence).into_iter().map(|(signal, _)| signal));
+        match one(library, evidence)? {
+            Told::Of(expr) if head.is_none() => head = Some((expr, evidence)),
+            Told::Of(expr) => rest.push_str(&format!("\nand on ({on}) ({expr})")),
+            Told::NotOf(expr) => rest.push_str(&format!("\nunless on ({on}) ({expr})")),
         }
     }
-    let first = first?;
+    let (head, evidence) = head.ok_or("each of its conditions holds for pools without data too")?;
     for declared in library.promised.iter().filter(|promised| promised.slo.kind.is_some()) {
-        expr.push_str(&format!("\nunless {first}{{{}}}", matchers(&pool_matchers(declared))));
+        let own = matchers(&pool_matchers(declared));
+        let series: BTreeSet<&str> = Evidence::checks(evidence).into_iter().map(|(signal, _)| signal).collect();
+        let series = series.iter().map(|signal| format!("{}{{{own}}}", recorded_name(signal, false)));
+        rest.push_str(&format!("\nunless on ({POOL}) ({})", series.collect::<Vec<_>>().join(" or ")));
     }
-    Some(expr)
+    Ok(head + &rest)
 }
 
-/// Returns the comparison of a recorded series with numbers; `inverted`, the rows for which it does not hold.
-fn compared(signal: &str, when: &Condition, inverted: bool) -> Option<String> {
-    let name = recorded_name(signal, false);
-    let mut parts = when.comparisons().iter().map(|comparison| match comparison.to {
-        Reference::Number(limit) if inverted => Some(format!("{} {limit}", inverse(comparison.op).symbol())),
-        Reference::Number(limit) => Some(format!("{} {limit}", comparison.op.symbol())),
-        _ => None,
-    });
-    let first = format!("{name} {}", parts.next()??);
-    parts.try_fold(first, |expr, part| Some(format!("({expr}) {}", part?)))
-}
-
-fn inverse(op: Op) -> Op {
-    match op {
-        Op::Above => Op::AtMost,
-        Op::AtLeast => Op::Below,
-        Op::Below => Op::AtLeast,
-        Op::AtMost => Op::Above,
-    }
-}
-
-/// Returns what an alert's general expression leaves out: the pools of a kind for which its playbook is no harm, and those
-/// whose latency is below the limit of their kind.
-pub(super) fn exceptions(library: &Library, playbook: &str, alert: &AlertRule) -> String {
-    let checks: Vec<(&str, &Condition)> = alert.when.iter().flat_map(Evidence::checks).collect();
-    let by_model = |(signal, _): &(&str, &Condition)| {
-        RecordingRule { signal, each: alert.each }.labels(library).iter().any(|label| label == "model_name")
+fn one(library: &Library, evidence: &Evidence) -> Result<Told, String> {
+    let Some((signal, when)) = evidence.signal.as_deref().zip(evidence.when.as_ref()) else {
+        return any(library, &evidence.any);
     };
-    if !checks.iter().all(by_model) || alert.each != AlertScope::Pool {
+    if !library.engines.values().any(|engine| tells(engine, signal)) {
+        return Err(format!("no engine tells `{signal}` in PromQL alone"));
+    }
+    match when {
+        Condition::Present => Ok(Told::Of(recorded_name(signal, false))),
+        Condition::NoData => Ok(Told::NotOf(recorded_name(signal, false))),
+        Condition::Absent => {
+            Err(format!("`{signal} {when}`: recorded series do not tell who was asked, write `no data`"))
+        }
+        Condition::All(_) => Ok(Told::Of(part(library, evidence, AlertScope::Pool, &PLAIN)?.expr)),
+    }
+}
+
+/// Returns the pools for which one of several holds; where one is "no data", those that have data and for which none holds.
+fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, String> {
+    let (mut of, mut not_of) = (Vec::new(), Vec::new());
+    for alternative in alternatives {
+        match one(library, alternative)? {
+            Told::Of(expr) => of.push(expr),
+            Told::NotOf(expr) => not_of.push(expr),
+        }
+    }
+    let not_of = not_of.join(&format!(" and on ({POOL}) "));
+    match (of.join(" or "), not_of) {
+        (of, none) if none.is_empty() && !of.is_empty() => Ok(Told::Of(format!("({of})"))),
+        (of, not_of) if of.is_empty() && !not_of.is_empty() => Ok(Told::NotOf(not_of)),
+        (of, not_of) if !of.is_empty() => Ok(Told::NotOf(format!("{not_of} unless on ({POOL}) ({of})"))),
+        _ => Err("a condition has neither `signal` with `when` nor `any`".to_owned()),
+    }
+}
+
+/// Returns the labels by which rows of these signals belong to the pools of a kind.
+fn pools_in_common<'a>(library: &Library, mut signals: impl Iterator<Item = &'a str>) -> &'static str {
+    let of_gateways =
+        |name| library.signals.get(name).is_some_and(|signal| signal.of.first() == Some(&EngineKind::Gateway));
+    if signals.any(of_gateways) { BEHIND_A_GATEWAY } else { POOL }
+}
+
+/// Returns what an alert's general expression leaves out as a whole: the pools of a kind for which its playbook is no harm.
+pub(super) fn harmless(library: &Library, playbook: &str, alert: &AlertRule) -> String {
+    let signals = || alert.when.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
+    let by_model =
+        |signal| RecordingRule { signal, each: alert.each }.labels(library).iter().any(|l| l == "model_name");
+    let kinds = library.kinds.moving().filter(|kind| kind.by_past.iter().any(|id| id == playbook));
+    let kinds: Vec<&str> = kinds.map(|kind| kind.kind.as_str()).collect();
+    if kinds.is_empty() || alert.each != AlertScope::Pool || !signals().all(by_model) {
         return String::new();
     }
-    let harmless = library.kinds.moving().filter(|kind| kind.by_past.iter().any(|id| id == playbook));
-    let harmless: Vec<&str> = harmless.map(|kind| kind.kind.as_str()).collect();
-    let mut out = match harmless.as_slice() {
-        [] => String::new(),
-        kinds => format!("\nunless on ({POOL}) {SERIES}{{kind=~\"{}\"}}", kinds.join("|")),
+    let on = pools_in_common(library, signals());
+    format!("\nunless on ({on}) {SERIES}{{kind=~\"{}\"}}", kinds.join("|"))
+}
+
+/// Returns what a comparison leaves out: the pools of a kind whose latency is within the limit of their kind.
+pub(super) fn within_limit(library: &Library, recorded: RecordingRule<'_>, when: &Condition) -> String {
+    let Some(signal) = library.signals.get(recorded.signal).filter(|_| recorded.each == AlertScope::Pool) else {
+        return String::new();
     };
-    for kind in library.kinds.moving() {
-        for (signal, when) in &checks {
-            let Some((of, limit)) = latency(library, signal, when) else { continue };
-            let Some(factor) = kind.factors.get(of) else { continue };
-            let (name, limit) = (recorded_name(of, false), limit * factor);
+    let burn = signal.burn.as_ref().and_then(|burn| Some((burn.of.as_str(), vec![("<=", burn.limit?)])));
+    let (of, within) = burn.unwrap_or_else(|| {
+        let limits = when.comparisons().iter().filter_map(|comparison| match comparison.to {
+            Reference::Number(limit) => Some((comparison.op.opposite().symbol(), limit)),
+            _ => None,
+        });
+        (recorded.signal, limits.collect())
+    });
+    let (name, on) = (recorded_name(of, false), pools_in_common(library, std::iter::once(recorded.signal)));
+    let mut out = String::new();
+    for (kind, factor) in library.kinds.moving().filter_map(|kind| Some((&kind.kind, kind.factors.get(of)?))) {
+        for (op, limit) in &within {
             out.push_str(&format!(
-                "\nunless on ({POOL}) ({SERIES}{{kind=\"{}\"}} and on ({POOL}) {name} < {limit})",
-                kind.kind
+                "\nunless on ({POOL}) ({name} {op} {} and on ({on}) {SERIES}{{kind=\"{kind}\"}})",
+                limit * factor
             ));
         }
     }
     out
 }
 
-/// Returns the latency that a check is about, and its limit.
-fn latency<'a>(library: &'a Library, signal: &'a str, when: &Condition) -> Option<(&'a str, f64)> {
-    if let Some(burn) = library.signals.get(signal).and_then(|signal| signal.burn.as_ref()) {
-        return Some((&burn.of, burn.limit?));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knowledge::playbook::load;
+    use serde_json::{Value, json};
+
+    fn of(when: Value) -> Result<String, String> {
+        let kind = json!({ "kind": "k", "title": "t", "factors": { "ttft_p99": 2 }, "when": when });
+        told(&load(None).unwrap(), &serde_json::from_value(kind).unwrap())
     }
-    when.comparisons().iter().find_map(|comparison| match comparison.to {
-        Reference::Number(limit) => Some((signal, limit)),
-        _ => None,
-    })
+
+    #[test]
+    fn alternatives_before_the_first_condition_do_not_get_lost() {
+        let data = json!({ "any": [
+            { "signal": "error_ratio", "when": "< 0.3" },
+            { "signal": "error_ratio", "when": "no data" },
+        ] });
+        let limit = json!({ "signal": "ttft_p99", "when": "> 2 and <= 9" });
+        let expected = "(llm:ttft_p99 > 2) <= 9\nunless on (cluster, namespace, model_name) \
+            (llm:error_ratio unless on (cluster, namespace, model_name) (llm:error_ratio < 0.3))";
+        assert_eq!(of(json!([data, limit])).unwrap(), expected);
+        assert_eq!(of(json!([limit, data])).unwrap(), expected);
+    }
+
+    #[test]
+    fn each_alternative_is_enough_and_a_gateways_is_met_in_its_own_namespace() {
+        let either = json!({ "any": [
+            { "signal": "error_ratio", "when": "> 1" },
+            { "signal": "gateway_e2e_p99", "when": "> 3" },
+        ] });
+        let expected = "llm:ttft_p99\nand on (cluster, model_name) ((llm:error_ratio > 1 or llm:gateway_e2e_p99 > 3))";
+        assert_eq!(of(json!([{ "signal": "ttft_p99", "when": "present" }, either])).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_recorded_series_cannot_tell_is_refused() {
+        for (when, why) in [
+            (json!({ "signal": "ttft_p99", "when": "absent" }), "write `no data`"),
+            (json!({ "signal": "ttft_p99", "when": "no data" }), "without data too"),
+            (json!({ "signal": "ttft_p99", "when": "> 2x peers" }), "compares replicas"),
+            (json!({ "signal": "no_such", "when": "> 2" }), "no engine tells `no_such`"),
+            (json!({ "any": [] }), "neither"),
+        ] {
+            let refused = of(json!([when])).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
 }

@@ -19,6 +19,16 @@ pub struct RuleOptions {
     pub runbook_base: String,
 }
 
+/// The error for what cannot become a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} cannot become a rule: {why}")]
+pub struct RuleError {
+    /// The alert with its playbook, or the kind of pools.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
 /// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.
 pub(super) fn held(duration: Duration) -> String {
     match duration.as_secs() {

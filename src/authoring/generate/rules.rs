@@ -4,24 +4,14 @@
 
 use std::time::Duration;
 
-use super::recording::{self, RecordingRule, indented, tells};
-use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
+use super::budget;
+use super::comparison::{PLAIN, Series, part};
+use super::pool_kinds;
+use super::recording::{self, RecordingRule, indented};
+use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, held, pool_matchers};
 use super::yaml::{block, text};
-use super::{budget, pool_kinds};
-use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
+use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives};
 use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
-
-/// The error for an alert that cannot become a rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("alert `{alert}` of playbook `{playbook}` cannot become a rule: {why}")]
-pub struct RuleError {
-    /// The alert's name.
-    pub alert: String,
-    /// Its playbook.
-    pub playbook: String,
-    /// The reason.
-    pub why: String,
-}
 
 /// Prefix of the groups with the recorded series of one engine.
 const RECORD: &str = "llm-diagnose.record.";
@@ -61,7 +51,7 @@ pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<Strin
 /// Renders the rule file.
 ///
 /// # Errors
-/// Returns the first alert whose condition Prometheus alone cannot evaluate.
+/// Returns the first alert or kind of pools whose condition Prometheus alone cannot evaluate.
 pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let mut out = String::from(
         "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
@@ -69,12 +59,13 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
          # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
     );
     out.push_str(&recording::groups(library, options.window));
-    out.push_str(&pool_kinds::group(library));
+    out.push_str(&pool_kinds::group(library)?);
     out.push_str(&budget::groups(library, options));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
         out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
         for alert in &playbook.alerts {
-            let refused = |why| RuleError { alert: alert.alert.clone(), playbook: playbook.playbook.clone(), why };
+            let what = || format!("alert `{}` of playbook `{}`", alert.alert, playbook.playbook);
+            let refused = |why| RuleError { what: what(), why };
             let exprs = expressions(library, playbook, alert).map_err(refused)?;
             let hold = match options.hold {
                 Some(hold) => hold,
@@ -155,8 +146,8 @@ fn humanized(signal: &Signal) -> &'static str {
 
 /// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
-    let plain = |recorded: RecordingRule<'_>| recorded.name();
-    let mut general_expr = expression(library, alert, &plain)?;
+    let kinds = |recorded: RecordingRule<'_>, when: &Condition| pool_kinds::within_limit(library, recorded, when);
+    let mut general_expr = expression(library, alert, &Series { without: &kinds, ..PLAIN })?;
     let mut exprs = Vec::new();
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
@@ -179,7 +170,8 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
             true => recording::promised_name(&recorded.name(), i),
             false => recorded.name(),
         };
-        let mut expr = format!("{}\nand {pools}", expression(&promised.library, own, &series)?);
+        let mut expr =
+            format!("{}\nand {pools}", expression(&promised.library, own, &Series { name: &series, ..PLAIN })?);
         for exception in library.promised.iter().filter(|other| other.slo.is_exception_of(&promised.slo)) {
             expr.push_str(&format!("\nunless {}", pools_of(exception, alert)));
         }
@@ -187,7 +179,7 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         before.push_str(&format!("\nunless {pools}"));
     }
     general_expr.push_str(&before);
-    general_expr.push_str(&pool_kinds::exceptions(library, &playbook.playbook, alert));
+    general_expr.push_str(&pool_kinds::harmless(library, &playbook.playbook, alert));
     exprs.insert(0, general_expr);
     Ok(exprs)
 }
@@ -211,12 +203,9 @@ fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
     }
 }
 
-/// A function that names a recorded series.
-type Named<'a> = &'a dyn Fn(RecordingRule<'_>) -> String;
-
 /// Joins the alert's checks over the recorded series on their common labels.
-fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
-    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, named));
+fn expression(library: &Library, alert: &AlertRule, series: &Series<'_>) -> Result<String, String> {
+    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, series));
     let mut joined = parts.next().ok_or("`when` is empty")??;
     for next in parts {
         let next = next?;
@@ -231,16 +220,6 @@ fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<
         joined.expr = format!("{}\nand on ({})\n{}", joined.expr, on.join(", "), next.expr);
     }
     Ok(if joined.orchestrator { models_only(library, &joined.expr, alert.each) } else { joined.expr })
-}
-
-/// An expression with the labels and the origin of its result.
-struct Part {
-    expr: String,
-    labels: Vec<String>,
-    /// The kinds of engines that report it.
-    kinds: Vec<EngineKind>,
-    /// True if only the orchestrator reports it, which knows no models.
-    orchestrator: bool,
 }
 
 /// Restricts the orchestrator's rows to those of models, by the names of their replicas.
@@ -265,68 +244,6 @@ fn models_only(library: &Library, expr: &str, each: AlertScope) -> String {
             indented(expr)
         ),
     }
-}
-
-fn part(library: &Library, evidence: &Evidence, each: AlertScope, named: Named<'_>) -> Result<Part, String> {
-    if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
-        let recorded = RecordingRule { signal, each };
-        let mut own = compared(library, recorded, when, named)?;
-        if evidence.without_past {
-            own.expr = format!("{} unless ({} offset 1d) >= 0", own.expr, named(recorded));
-        }
-        return Ok(own);
-    }
-    let mut alternatives =
-        evidence.any.iter().map(|e| part(library, e, each, named)).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let mut joined = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
-    let mut either = vec![indented(&joined.expr)];
-    for other in alternatives {
-        joined.labels.retain(|label| other.labels.contains(label));
-        joined.kinds.retain(|kind| other.kinds.contains(kind));
-        joined.orchestrator &= other.orchestrator;
-        either.push(indented(&other.expr));
-    }
-    joined.expr = format!("(\n{}\n)", either.join("\n  or\n"));
-    Ok(joined)
-}
-
-fn compared(
-    library: &Library,
-    recorded: RecordingRule<'_>,
-    when: &Condition,
-    named: Named<'_>,
-) -> Result<Part, String> {
-    let signal = recorded.signal;
-    let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
-    if tellers.is_empty() {
-        return Err(format!("no engine tells `{signal}` in PromQL alone"));
-    }
-    if when.comparisons().is_empty() {
-        return Err(format!("`{signal} {when}` compares with no number"));
-    }
-    let name = named(recorded);
-    let comparisons: Vec<String> = when
-        .comparisons()
-        .iter()
-        .map(|comparison| {
-            let op = comparison.op.symbol();
-            match comparison.to {
-                Reference::Number(limit) => Ok(format!("{op} {limit}")),
-                // The same time a day earlier, as in a diagnosis.
-                Reference::Baseline(times) => Ok(format!("{op} {times} * ({name} offset 1d)")),
-                Reference::Peers(_) => Err(format!("`{signal} {when}` compares replicas with each other")),
-            }
-        })
-        .collect::<Result<_, _>>()?;
-    let expr = comparisons.iter().fold(name.clone(), |expr, comparison| {
-        if expr == name { format!("{expr} {comparison}") } else { format!("({expr}) {comparison}") }
-    });
-    Ok(Part {
-        expr,
-        labels: recorded.labels(library),
-        kinds: tellers.iter().map(|engine| engine.kind).collect(),
-        orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
-    })
 }
 
 #[cfg(test)]
@@ -381,7 +298,7 @@ mod tests {
             alert.when = vec![check.clone(), check];
             alert.when[0].signal = Some(first.to_owned());
             alert.when[1].signal = Some(second.to_owned());
-            let expr = expression(&library, &alert, &|recorded| recorded.name()).unwrap();
+            let expr = expression(&library, &alert, &PLAIN).unwrap();
             expr.lines().find(|line| line.starts_with("and on")).unwrap().contains("engine")
         };
         assert!(joined("requests_queued", "generation_token_rate"));
