@@ -59,6 +59,7 @@ async fn diagnosis(prometheus: &Prometheus) -> Diagnosis {
         at: clock::now(),
         since: None,
         window: Duration::from_secs(300),
+        is_young: false,
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };

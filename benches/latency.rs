@@ -121,6 +121,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
         at,
         since: None,
         window: Duration::from_secs(300),
+        is_young: false,
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };

@@ -197,6 +197,7 @@ async fn measured(
         at,
         since: Some(clock::before(at, Duration::from_secs(300))),
         window: Duration::from_secs(300),
+        is_young: false,
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };

@@ -85,6 +85,7 @@ pub(super) fn request(
             None => group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
         },
         window: arguments.when.last.or(arguments.window).unwrap_or(config.diagnose.window),
+        is_young: false,
         baseline: arguments.baseline.unwrap_or(config.diagnose.baseline),
         deadline: arguments.deadline.unwrap_or(config.diagnose.deadline),
     })

@@ -107,6 +107,7 @@ fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::R
         at: clock::now(),
         since: None,
         window: args.window.unwrap_or(config.diagnose.window),
+        is_young: false,
         baseline: Baseline::Off,
         deadline: args.deadline.unwrap_or(DEADLINE),
     })

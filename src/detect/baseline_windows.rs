@@ -93,6 +93,7 @@ mod tests {
             at,
             since: Some(clock::before(at, minutes(10))),
             window,
+            is_young: false,
             baseline: Baseline::Earlier(minutes(1_440)),
             deadline: minutes(1),
         };

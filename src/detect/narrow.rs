@@ -113,6 +113,7 @@ mod tests {
             at: jiff::Timestamp::UNIX_EPOCH,
             since: None,
             window: Duration::from_secs(300),
+            is_young: false,
             baseline: Baseline::Off,
             deadline: Duration::from_secs(8),
         };

@@ -85,6 +85,7 @@ impl Config {
             at,
             since: Some(since),
             window: self.window,
+            is_young: false,
             baseline: self.baseline,
             deadline: self.deadline,
         }
@@ -101,6 +102,7 @@ impl Config {
             at,
             since: last.map(|last| clock::before(at, last)),
             window: last.unwrap_or(self.window),
+            is_young: false,
             baseline: self.baseline,
             deadline: self.deadline,
         }

@@ -20,6 +20,7 @@ use crate::observe::plan::{needs, pool_first};
 use crate::refine::screen::Screened;
 use crate::refine::{onset, replica_values, rule, screen};
 use detect::data;
+use findings::request::SHORTEST_WINDOW;
 use findings::scope::Scope;
 use findings::{Diagnosis, Judged, Request, Screening, SymptomVerdict};
 use knowledge::playbook::Library;
@@ -127,9 +128,8 @@ async fn begin_with<'a>(
         (pending.library, pending.observed) = Box::pin(observing).instrument(debug_span!("observe")).await;
         pending.observed.queries += queries;
         pending.judge().await;
-        let pages = pending.observed.direct.is_some();
-        if pending.verdict() == Some(SymptomVerdict::Absent) && onset::is_young(&request) && !pages {
-            pending.observe_young(onset::WINDOW, started + request.deadline).await;
+        if pending.verdict() == Some(SymptomVerdict::Absent) && onset::is_young(&request) {
+            pending.observe_young(SHORTEST_WINDOW).await;
         }
         pending.own = pending.verdict();
         pending.pools = pending.several(&pending.observed.detection, splits);
@@ -221,7 +221,8 @@ impl PendingDiagnosis<'_> {
                 match best {
                     Some((playbook, judged)) => {
                         before.add_trouble(&self.observed);
-                        self.request.playbook = playbook;
+                        // Its values are of the usual window.
+                        self.request = Request { playbook, ..self.requested.clone() };
                         self.observed = observed;
                         self.judged = Some(judged);
                         self.has_logs = false;
@@ -256,36 +257,41 @@ impl PendingDiagnosis<'_> {
         })
     }
 
-    /// Returns the window of a confirmed incident that is younger than the usual one; `None` for every other, and where
-    /// pages were read, which have one window.
+    /// Returns the window of a confirmed incident that is younger than the usual one; `None` for every other.
     fn young_window(&self) -> Option<Duration> {
-        if self.observed.window.is_some() || self.observed.direct.is_some() {
-            return None;
-        }
         let judged = self.judged.as_ref().filter(|judged| judged.symptom == SymptomVerdict::Confirmed)?;
-        onset::young_window(&self.request, judge::onset(&judged.evidence)?.0, &self.observed)
+        onset::young_window(&self.request, judge::onset(&judged.evidence)?.0)
     }
 
     /// Observes a young incident once more in a window of its own: the time before it dilutes every rate. The new values
-    /// count if they confirm the symptom, and explain it where the former ones did.
-    async fn observe_young(&mut self, window: Duration, deadline: Instant) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let request = Request { window, deadline: left, ..self.request.clone() };
+    /// count if they confirm the symptom, and explain it where the former ones did; returns true then. Nothing is asked
+    /// twice, of a pool whose queries are costly, of a Prometheus that was late, or where pages were read, which have one
+    /// window.
+    async fn observe_young(&mut self, window: Duration) -> bool {
+        let ObserveResult { degraded, direct, members, .. } = &self.observed;
+        if self.request.is_young || *degraded || direct.is_some() || members.replicas() > onset::MANY_REPLICAS {
+            return false;
+        }
+        let young = Request { window, is_young: true, ..self.request.clone() };
+        let request = screen::with_time_left(&young, self.started, 1);
         let needs = pool_first(needs(self.library, &request.playbook));
         let asked = observe_needs(self.library, self.prometheus, &request, &needs, self.observed.cache.clone());
         let mut young = Box::pin(asked).instrument(debug_span!("young")).await;
         self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
         self.observed.cache.queries = young.cache.queries;
         young.observations.held_since = self.observed.observations.held_since.clone();
-        let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return };
+        let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return false };
         let was_explained = self.judged.as_ref().is_some_and(|before| !before.chains.is_empty());
         let explains = !judged.chains.is_empty() || !was_explained;
         if young.degraded || judged.symptom != SymptomVerdict::Confirmed || !explains {
-            return;
+            return false;
         }
-        self.observed.window = Some(window);
+        (self.request.window, self.request.is_young) = (window, true);
+        self.observed.add_trouble(&young);
+        self.observed.cache.missing = self.observed.cache.missing.take().or(young.cache.missing);
         (self.observed.observations, self.observed.members) = (young.observations, young.members);
         self.judge().await;
+        true
     }
 
     fn screening(&self) -> Option<Screening> {
@@ -319,8 +325,9 @@ impl PendingDiagnosis<'_> {
         let (traced, glanced) = join(trace, glance).await;
         if traced {
             self.judged = judge(library, &request.playbook, &self.observed.observations);
-            if let Some(window) = self.young_window() {
-                self.observe_young(window, deadline).await;
+            if let Some(window) = self.young_window()
+                && self.observe_young(window).await
+            {
                 self.has_logs = false;
                 self.read_logs(deadline).await;
             }

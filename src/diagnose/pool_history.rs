@@ -118,6 +118,7 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         at: of.range.to,
         since: None,
         window: of.window,
+        is_young: false,
         baseline: Baseline::Off,
         deadline: of.deadline,
     };

@@ -12,7 +12,7 @@ pub const NO_PAST: &str = "there is no past to compare with";
 /// The rate window unless the configuration or the incident's age says otherwise.
 pub const USUAL_WINDOW: Duration = Duration::from_secs(300);
 
-/// The shortest window of a young incident: two scrapes of a minute.
+/// The shortest window of a young incident, and that of a step of a trace: two scrapes of a minute.
 pub const SHORTEST_WINDOW: Duration = Duration::from_secs(120);
 
 /// A request for a diagnosis: the pool, the time, and the past to compare with.
@@ -32,6 +32,8 @@ pub struct Request {
     pub since: Option<Timestamp>,
     /// The rate window.
     pub window: Duration,
+    /// True if the window is the age of a young incident: the short windows of signals are then no longer either.
+    pub is_young: bool,
     /// The past to compare with.
     pub baseline: Baseline,
     /// The time limit for Prometheus' answers.
@@ -42,7 +44,8 @@ impl Request {
     /// Returns a request for a pool's values at one time, without a playbook and a past.
     pub fn without_past(scope: Scope, at: Timestamp, window: Duration, deadline: Duration) -> Self {
         let (playbook, rules) = (String::new(), Vec::new());
-        Self { playbook, screen: false, rules, scope, at, since: None, window, baseline: Baseline::Off, deadline }
+        let (since, baseline) = (None, Baseline::Off);
+        Self { playbook, screen: false, rules, scope, at, since, window, is_young: false, baseline, deadline }
     }
 }
 

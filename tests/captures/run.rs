@@ -99,6 +99,7 @@ impl Case {
             at: Timestamp::from_second(at).unwrap(),
             since: None,
             window: Duration::from_secs(300),
+            is_young: false,
             baseline: Baseline::Earlier(Duration::from_secs(86_400)),
             deadline: Duration::from_secs(20),
         }

@@ -208,6 +208,7 @@ fn request(playbook: &str) -> Request {
         at: knowledge::clock::now(),
         since: None,
         window: Duration::from_secs(300),
+        is_young: false,
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: DEADLINE,
     }

@@ -98,3 +98,4 @@ mod webhook;
 mod weekly;
 mod whole_way;
 mod words;
+mod young;

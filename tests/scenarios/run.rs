@@ -108,6 +108,7 @@ pub(crate) async fn outcomes(
             at: Timestamp::from_second(situation.at).unwrap(),
             since: Some(Timestamp::from_second(situation.at - 30).unwrap()),
             window: Duration::from_secs(300),
+            is_young: false,
             baseline: handicap.baseline(),
             deadline: Duration::from_secs(20),
         };

@@ -131,6 +131,7 @@ pub fn request(report: &Report) -> Option<Request> {
         at: diagnosis.at,
         since: report.asked.since,
         window: Duration::from_secs(diagnosis.window_seconds.max(1)),
+        is_young: false,
         baseline: report.asked.baseline_seconds.map_or(Baseline::Off, |by| Baseline::Earlier(Duration::from_secs(by))),
         deadline: DEADLINE,
     })

@@ -294,6 +294,7 @@ async fn episode(
         at: clock::after(time.from, SETTLED).min(time.to),
         since: Some(time.from),
         window: setting.config.window,
+        is_young: false,
         baseline: setting.config.baseline,
         deadline: setting.config.deadline,
     };

@@ -42,7 +42,6 @@ pub(crate) fn assemble(
         kinds,
         members,
         observations,
-        window,
         mut problems,
         degraded,
         queries,
@@ -89,7 +88,7 @@ pub(crate) fn assemble(
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
-        window_seconds: window.unwrap_or(request.window).as_secs(),
+        window_seconds: request.window.as_secs(),
         scope: ScopeFound {
             labels: request.scope.dimensions.clone(),
             matchers: serving.map(|engine_seen| matchers(&engine_seen.matchers)).unwrap_or_default(),

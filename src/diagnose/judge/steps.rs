@@ -128,6 +128,7 @@ pub(crate) mod tests {
             at: "2026-01-01T00:00:00Z".parse().unwrap(),
             since: None,
             window: std::time::Duration::from_secs(300),
+            is_young: false,
             baseline: Baseline::Off,
             deadline: std::time::Duration::from_secs(1),
         }

@@ -20,8 +20,6 @@ pub struct ObserveResult {
     pub kinds: Vec<String>,
     /// The signals' values.
     pub observations: Observations,
-    /// The window of the values, if it is shorter than the request's: that of a young incident.
-    pub window: Option<Duration>,
     /// Errors, in sentences.
     pub problems: Vec<String>,
     /// True if Prometheus was unavailable or timed out: worth repeating.

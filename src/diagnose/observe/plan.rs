@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use detect::{DetectionResult, EngineSeen, Past, PlannedQuery, QueryPurpose, RecordedSeries};
 use findings::Request;
-use findings::request::{SHORTEST_WINDOW, USUAL_WINDOW};
+use findings::request::USUAL_WINDOW;
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
@@ -37,7 +37,7 @@ pub(crate) struct SignalNeed {
     pub(crate) baseline: bool,
     pub(crate) replicas: bool,
     /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
-    /// ([`crate::refine::affected_replicas`]).
+    /// ([`crate::refine::replica_values`]).
     pub(crate) pool_first: bool,
 }
 
@@ -68,13 +68,9 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
     plan_for(library, request, detection, &needs(library, &request.playbook))
 }
 
-/// Returns a signal's own window for a request: a short one keeps its share of a young incident's window. No incident has a
-/// shorter window than [`SHORTEST_WINDOW`]: then somebody chose it.
-fn own_window(own: Duration, window: Duration) -> Duration {
-    match own < USUAL_WINDOW && (SHORTEST_WINDOW..USUAL_WINDOW).contains(&window) {
-        true => own.mul_f64(window.as_secs_f64() / USUAL_WINDOW.as_secs_f64()),
-        false => own,
-    }
+/// Returns a signal's own window for a request: a short one is no longer than a young incident.
+fn own_window(own: Duration, request: &Request) -> Duration {
+    if request.is_young && own < USUAL_WINDOW { own.min(request.window) } else { own }
 }
 
 /// Plans the queries for these needs; the request's playbook is ignored.
@@ -114,7 +110,7 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 (Some(query), Some(engine_seen)) => {
                     reported = true;
                     let own = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
-                    let window = own.map(|own| own_window(own, request.window));
+                    let window = own.map(|own| own_window(own, request));
                     let labels = !entry.from_labels.is_empty();
                     add(
                         &mut plan,
@@ -400,10 +396,15 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::steps;
 
     #[test]
-    fn a_short_window_of_a_signal_keeps_its_share_of_a_young_incident() {
-        let of = |own, window| own_window(Duration::from_secs(own), Duration::from_secs(window)).as_secs();
-        assert_eq!([of(180, 300), of(180, 120), of(180, 600), of(1_800, 120), of(180, 61)], [180, 72, 180, 1_800, 180]);
+    fn a_short_window_of_a_signal_is_no_longer_than_a_young_incident_and_stays_else() {
+        let of = |own, window, is_young| {
+            let request = Request { is_young, window: Duration::from_secs(window), ..steps::tests::request(&[]) };
+            own_window(Duration::from_secs(own), &request).as_secs()
+        };
+        assert_eq!([of(180, 120, true), of(180, 210, true), of(1_800, 120, true)], [120, 180, 1_800]);
+        assert_eq!([of(180, 120, false), of(180, 180, false), of(180, 61, false)], [180; 3], "somebody chose it");
     }
 }

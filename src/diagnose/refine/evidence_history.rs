@@ -150,6 +150,7 @@ async fn plan_queries(
         at: diagnosis.at,
         since: None,
         window: Duration::from_secs(diagnosis.window_seconds),
+        is_young: false,
         baseline: Baseline::Off,
         deadline: Duration::ZERO,
     };

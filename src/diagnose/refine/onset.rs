@@ -27,9 +27,7 @@ use prom::{Answer, Prometheus, Row, Series};
 
 /// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
 /// histograms.
-const MANY_REPLICAS: usize = 250;
-/// The rate window of a step: two scrapes of a minute.
-pub(crate) const WINDOW: Duration = SHORTEST_WINDOW;
+pub(crate) const MANY_REPLICAS: usize = 250;
 /// Number of the best chains that are traced.
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
@@ -51,7 +49,7 @@ pub(crate) async fn trace(
     let checks = checks_to_trace(library, judged);
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
-    let window = if recorded { request.window } else { request.window.min(WINDOW) };
+    let window = if recorded { request.window } else { request.window.min(SHORTEST_WINDOW) };
     let sharp = Request { window, ..request.clone() };
     let asks = plan_queries(library, &sharp, &observed.detection, &checks);
     if asks.is_empty() {
@@ -103,15 +101,16 @@ pub(crate) async fn trace(
 
 /// Returns true if the incident began within the request's window, as far as its alert tells.
 pub(crate) fn is_young(request: &Request) -> bool {
-    request.window > WINDOW && request.since.is_some_and(|since| clock::between(since, request.at) < request.window)
+    request.window > SHORTEST_WINDOW
+        && request.since.is_some_and(|since| clock::between(since, request.at) < request.window)
 }
 
 /// Returns the window of an incident that began within the request's window, no shorter than that of a step; `None` for
-/// an older one, and for a pool of many replicas, whose queries are costly.
-pub(crate) fn young_window(request: &Request, began: Timestamp, observed: &ObserveResult) -> Option<Duration> {
+/// an older one.
+pub(crate) fn young_window(request: &Request, began: Timestamp) -> Option<Duration> {
     let age = clock::between(began, request.at);
-    let window = Duration::from_secs(age.as_secs().next_multiple_of(FINEST)).max(WINDOW);
-    (window < request.window && observed.members.replicas() <= MANY_REPLICAS).then_some(window)
+    let window = Duration::from_secs(age.as_secs().next_multiple_of(FINEST)).max(SHORTEST_WINDOW);
+    (window < request.window).then_some(window)
 }
 
 /// Builds the queries; by replica only if replicas are compared with each other.
@@ -236,7 +235,7 @@ mod tests {
         let request = Request { window: Duration::from_secs(300), ..crate::judge::steps::tests::request(&[]) };
         let of = |ago: u64| {
             let began = clock::before(request.at, Duration::from_secs(ago));
-            young_window(&request, began, &ObserveResult::default()).map(|window| window.as_secs())
+            young_window(&request, began).map(|window| window.as_secs())
         };
         assert_eq!([of(40), of(200), of(280), of(900)], [Some(120), Some(210), None, None]);
     }
@@ -252,6 +251,7 @@ mod tests {
             at,
             since: None,
             window: Duration::from_secs(300),
+            is_young: false,
             baseline: findings::Baseline::Off,
             deadline: Duration::from_secs(5),
         };

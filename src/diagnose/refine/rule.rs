@@ -9,8 +9,8 @@ use prom::Prometheus;
 /// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns the request with the playbook that it names, or else the one whose symptom its alerts'
-/// rules read; and the number of queries.
+/// Returns the request with the playbook that it names, or else the one whose symptom its alerts' rules read; and the
+/// number of queries.
 pub(crate) async fn with_playbook(
     library: &Library,
     prometheus: &Prometheus,

@@ -96,6 +96,7 @@ pub(crate) fn request(playbook: &str, labels: &[(&str, &str)], when: i64) -> Req
         at: at(when),
         since: None,
         window: WINDOW,
+        is_young: false,
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: DEADLINE,
     }
