@@ -177,7 +177,7 @@ fn arguments(redactor: &Redactor, place: &str, items: &mut [Value]) {
         return;
     }
     let mut at = 0;
-    let spans = merged(&line, redactor.rules.spans(&line));
+    let spans = merged(&line, redactor.spans(&line));
     for item in items {
         let Value::String(word) = item else { continue };
         let end = at + word.len();

@@ -9,7 +9,11 @@
 //! No library does this part: those of 2026 (`redact-core`, `leakguard`, `rtb-redact`) are young, know few names of fields
 //! and remove commits and digests, which a diagnosis needs.
 
+mod decoded;
+#[cfg(test)]
+mod encoded_tests;
 mod json;
+mod json_lines;
 mod known;
 mod names;
 mod rules;
@@ -27,6 +31,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use json_lines::fitted;
 pub use knowledge::playbook::NameKind as Kind;
 use knowledge::playbook::Redaction;
 use known::KnownSecrets;
@@ -229,38 +234,58 @@ impl Redactor {
     }
 
     fn secrets<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
-        self.replaced(place, text, self.rules.spans(text))
+        self.replaced(place, text, self.spans(text))
+    }
+
+    /// Returns what the rules and the known secrets find in a text, also where it is encoded.
+    fn spans(&self, text: &str) -> Vec<MatchSpan> {
+        decoded::spans(text, &|text| {
+            let mut spans = self.rules.spans(text);
+            self.known().add(text, &mut spans);
+            spans
+        })
     }
 
     /// Redacts the name of a field.
     fn field_name<'a>(&self, place: &str, name: &'a str) -> Cow<'a, str> {
-        let clean = self.replaced(place, name, self.rules.spans_of_name(name));
-        self.renamed(place, clean)
+        let found = if self.rules.is_clean_name(name) {
+            decoded::spans(name, &|name| {
+                let mut spans = Vec::new();
+                self.known().add(name, &mut spans);
+                spans
+            })
+        } else {
+            self.spans(name)
+        };
+        if found.is_empty() {
+            self.rules.remember_clean(name);
+        }
+        self.renamed(place, self.replaced(place, name, found))
     }
 
-    /// Replaces `found` and the known secrets in a text, and then what can be found only now: a match ends behind a
-    /// character with which the next one would begin, and a placeholder closes a quote or a line that was open.
+    /// Replaces `found` in a text, and then what can be found only now: a match ends behind a character with which the next
+    /// one would begin, and a placeholder closes a quote or a line that was open.
     fn replaced<'a>(&self, place: &str, text: &'a str, mut found: Vec<MatchSpan>) -> Cow<'a, str> {
         let mut clean = Cow::Borrowed(text);
         for _ in 0..PASSES {
-            self.known().add(&clean, &mut found);
-            let spans = merged(&clean, found);
-            if spans.is_empty() {
+            let parts = fitted(&clean, merged(&clean, found));
+            if parts.is_empty() {
                 return clean;
             }
             let (mut out, mut rest) = (String::with_capacity(clean.len()), 0);
-            for span in spans {
-                out.push_str(&clean[rest..span.at.start]);
-                out.push_str(&self.mark(place, span.rule, &clean[span.at.clone()]));
-                rest = span.at.end;
+            for part in parts {
+                let quote = if part.quoted { "\"" } else { "" };
+                let mark = self.mark(place, part.rule, &clean[part.at.clone()]);
+                out.extend([&clean[rest..part.at.start], quote, &mark, quote]);
+                rest = part.at.end;
             }
             out.push_str(&clean[rest..]);
-            found = self.rules.spans(&out);
+            found = self.spans(&out);
             clean = Cow::Owned(out);
         }
-        match merged(&clean, found).first() {
+        match fitted(&clean, merged(&clean, found)).first() {
             // It never settles: nothing of it leaves.
-            Some(span) => Cow::Owned(self.mark(place, span.rule, text)),
+            Some(part) => Cow::Owned(self.mark(place, part.rule, text)),
             None => clean,
         }
     }

@@ -232,19 +232,19 @@ impl RedactionRules {
         spans
     }
 
-    /// As [`Self::spans`], for the name of a field.
-    pub(super) fn spans_of_name(&self, name: &str) -> Vec<MatchSpan> {
-        if self.clean_names.read().unwrap_or_else(PoisonError::into_inner).contains(name) {
-            return Vec::new();
-        }
-        let spans = self.spans(name);
-        if spans.is_empty() && name.len() <= CLEAN_NAMES.1 {
+    /// Returns true if nothing was found in this name of a field before.
+    pub(super) fn is_clean_name(&self, name: &str) -> bool {
+        self.clean_names.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// Stores the name of a field in which nothing was found.
+    pub(super) fn remember_clean(&self, name: &str) {
+        if name.len() <= CLEAN_NAMES.1 && !self.is_clean_name(name) {
             let mut clean = self.clean_names.write().unwrap_or_else(PoisonError::into_inner);
             if clean.len() < CLEAN_NAMES.0 {
                 clean.insert(name.to_owned());
             }
         }
-        spans
     }
 
     fn add(&self, text: &str, rule: usize, pattern: &Regex, spans: &mut Vec<MatchSpan>) {
