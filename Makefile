@@ -11,7 +11,7 @@ MINUTES ?= 10
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill
+.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -36,6 +36,13 @@ pictures: packages build ## What README.md shows, drawn anew: the demo's Slack m
 	@# Slack's window is drawn with Lato.
 	@sh tests/lab/scripts/ensure-packages.sh fonts-lato
 	target/debug/demo slot-limit --pictures docs/images
+
+test-fast: ## With cargo alone, in minutes: unit tests, rules of the house, lints and verdict tests of the data
+	$(CARGO) test --workspace --lib --exclude llm-diagnose-lab
+	$(CARGO) test --test it -- circles:: tidy:: docs::
+	$(CARGO) build --bin llm-diagnose
+	$(BIN) check
+	$(BIN) test
 
 test: packages lint dashboard-check kubernetes-check release-check ## Everything that must hold
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast

@@ -1,5 +1,5 @@
 //! What becomes critical calls somebody, whatever its group held before: with the shipped Alertmanager file, alerts of the
-//! shipped rules, and the README's route.
+//! shipped rules, and the documented route.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::admission::CALM;
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole, without_authentication};
 
 const PAGES: &str = "#llm-pages";
-/// Whom the README's route calls.
+/// Whom the documented route calls.
 const CALL: &str = "<!subteam^S0123456789>";
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// A line of the README's configuration.
-fn of_readme(part: &str) -> &'static str {
-    let readme = include_str!("../../README.md");
-    readme.lines().find(|line| line.contains(part)).expect("the README shows it")
+/// A line of the documented configuration.
+fn documented(part: &str) -> &'static str {
+    let page = include_str!("../../docs/install.md");
+    page.lines().find(|line| line.contains(part)).expect("docs/install.md shows it")
 }
 
-/// The service with the README's route; `more` are lines of the key `slack` with their indentation, then other keys.
+/// The service with the documented route; `more` are lines of the key `slack` with their indentation, then other keys.
 async fn start(options: Options, more: &str) -> Running {
     tls();
     let wanted = Options { allowed_mentions: vec!["!subteam^S0123456789".into()], ..options };
@@ -36,7 +36,7 @@ async fn start(options: Options, more: &str) -> Running {
         "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack:\n  api_url: \"{}\"\n  channel: \"{CHANNEL}\"\n  routes:\n{}\n{more}",
         slack.base_url,
-        of_readme("channel: \"#llm-pages\"")
+        documented("channel: \"#llm-pages\"")
     );
     let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
     let service =
