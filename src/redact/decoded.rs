@@ -25,7 +25,7 @@ static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
 /// An escape in a text.
 struct Escape {
     raw: Range<usize>,
-    /// What it stands for; `None` for nothing that is read.
+    /// The character that it stands for; `None` for nothing that is read.
     decoded: Option<char>,
 }
 
@@ -105,7 +105,7 @@ fn whole_escapes(escapes: &[Escape], at: &Range<usize>) -> Range<usize> {
 /// Lines of a text, decoded.
 struct Decoded {
     text: String,
-    /// Where the decoded escapes begin and end, each with its place in the encoded text; the first one is the beginning.
+    /// The decoded escapes, each with its place in the encoded text; the first one is the beginning.
     places: Vec<(Range<usize>, Range<usize>)>,
 }
 

@@ -10,8 +10,6 @@
 //! and remove commits and digests, which a diagnosis needs.
 
 mod decoded;
-#[cfg(test)]
-mod encoded_tests;
 mod json;
 mod json_lines;
 mod known;
@@ -36,8 +34,8 @@ pub use knowledge::playbook::NameKind as Kind;
 use knowledge::playbook::Redaction;
 use known::KnownSecrets;
 use names::Names;
-pub use rules::RedactionRuleError;
 use rules::{MARK, MatchSpan, RedactionRules, merged};
+pub use rules::{RedactionRuleError, is_redacted};
 pub use setting::is_secret;
 
 /// Maximum number of values with a number of their own; the others share 0.

@@ -382,6 +382,11 @@ pub(super) fn is_mark(text: &str) -> bool {
     matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
 }
 
+/// Returns true if a placeholder stands in a text: a part of it was redacted.
+pub fn is_redacted(text: &str) -> bool {
+    !marks(text).is_empty()
+}
+
 /// Returns the ranges of the placeholders in a text.
 pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
     let id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

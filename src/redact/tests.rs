@@ -267,3 +267,85 @@ fn a_common_word_is_neither_a_name_nor_a_secret_in_a_text() {
     let gone = "[redacted: secret-field]";
     assert_eq!(value, json!({ "monitoring": 1, "x": "observability", "namespace": "namespace-1", "y": gone }));
 }
+
+#[test]
+fn a_line_of_json_stays_json_whatever_goes_from_it() {
+    let redactor = redactor(false);
+    let random = "aX9fQ2LmZ7pRt4VbN8sKcD3wYh6JgE1u";
+    for (line, wanted) in [
+        (
+            json!({ "m": format!("a\n{random}\tb\\{random}") }).to_string(),
+            r#"{"m":"a\n[redacted: random]\tb\\[redacted: random]"}"#,
+        ),
+        (r#"{"m": "api_key=abc\"", "n": 1}"#.to_owned(), r#"{"m": "api_key=[redacted: secret-field]\"", "n": 1}"#),
+        (r#"{"a": 4111111111111111, "n": 1}"#.to_owned(), r#"{"a": "[redacted: card]", "n": 1}"#),
+        (r#"{"master_key": 12345}"#.to_owned(), r#"{"master_key": "[redacted: secret-field]"}"#),
+        (r#"{"input_ids": [1, [2, 3]], "n": 1}"#.to_owned(), r#"{"input_ids": ["[redacted: token-ids]"], "n": 1}"#),
+        (r#"{"m":"x","texts":["a","b, c"]}"#.to_owned(), r#"{"m":"x","texts":["[redacted: prompt]"]}"#),
+        (
+            r#"{"inputs":[["a","b"],["c"]],"n":1}"#.to_owned(),
+            r#"{"inputs":[["[redacted: prompt]","[redacted: prompt]"],["[redacted: prompt]"]],"n":1}"#,
+        ),
+        (
+            r#"{"m":"Authorization: Digest a=b, c=d","level":"INFO"}"#.to_owned(),
+            r#"{"m":"Authorization: [redacted: authorization]","level":"INFO"}"#,
+        ),
+        (
+            r#"["-----BEGIN PRIVATE KEY-----","MIIEvQIBADANBgkqhk","-----END PRIVATE KEY-----"]"#.to_owned(),
+            r#"["[redacted: private-key]","[redacted: private-key]","[redacted: private-key]"]"#,
+        ),
+    ] {
+        let text = format!("before\n{line}\nbehind");
+        for json in [&line, wanted] {
+            assert!(serde_json::from_str::<Value>(json).is_ok(), "{json}");
+        }
+        assert_eq!(redactor.text("a", &text), format!("before\n{wanted}\nbehind"));
+    }
+}
+
+#[test]
+fn an_escape_is_no_part_of_the_word_behind_it() {
+    let redactor = redactor(false);
+    for (before, behind) in [
+        ("a\\n", "\\n"),
+        ("\\ud83d\\ude00", "\\\\n"),
+        ("a\\\\\\n", "."),
+        ("a=%22", "%22&b=%C3%A9"),
+        ("%2522", ""),
+        ("\u{1b}[1;31m", "\u{1b}[0m"),
+        ("\\u001b[31m", "\\u001b[0m"),
+        ("\\x1b[38;5;9m", ""),
+        ("\\033[31m", "\\033[0m"),
+        ("#033[31m", "#033[0m"),
+        ("^[[31m", "^[[0m"),
+        ("[31m", "[0m"),
+        ("%1B%5B31m", "%1B%5B0m"),
+        ("\u{1b}]8;;http://x\u{7}", "\u{1b}]8;;\u{7}"),
+        ("&quot;", "&amp;quot;"),
+        ("&amp;#34;", ""),
+        ("\\u{22}", "\\'"),
+    ] {
+        for secret in ["nvapi-NotARealKey_NotARealKey-00", "AKIANOTAREALKEY00000", "4111 1111 1111 1111"] {
+            let clean = redactor.text("a", &format!("{before}{secret}{behind}")).into_owned();
+            let middle = clean.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+            assert!(middle.is_some_and(|mark| mark.starts_with("[redacted: ")), "{clean}");
+        }
+    }
+    for whole in
+        ["sk%2Dproj%2DNotARealKeyNotARealKey", "sk-proj-NotA\u{1b}[0mRealKeyNotARealKey", "jane%40example%2Ecom"]
+    {
+        let clean = redactor.text("a", &format!("x={whole} y")).into_owned();
+        assert!(clean.starts_with("x=[redacted: ") && clean.ends_with("] y"), "{clean}");
+    }
+}
+
+#[test]
+fn long_runs_of_escapes_take_time_in_proportion() {
+    let redactor = redactor(false);
+    for part in ["\\", "%25", "&amp;", "\u{1b}[", "\u{1b}]", "\\u001b[0", "\\n\n\n\n\n\n", "{\"a\":\"sk-12345\"}\n"] {
+        let text = part.repeat((256 << 10) / part.len());
+        let started = Instant::now();
+        redactor.text("a", &text);
+        assert!(started.elapsed() < Duration::from_secs(20), "{part:?}: {:?}", started.elapsed());
+    }
+}

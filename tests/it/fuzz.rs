@@ -6,6 +6,7 @@
 
 mod answers;
 mod conditions;
+mod encoded;
 mod logs;
 mod matchers;
 mod mutation;

@@ -34,6 +34,13 @@ const TOKENS: &[&str] = &[
     "sk-",
     "hf_",
     "\u{1b}[0m",
+    "\\u001b[31m",
+    "\\u0022",
+    "%22",
+    "%5Cn",
+    "&quot;",
+    "{\"a\": \"",
+    "\"}",
     "\0",
     "é",
     "\u{200b}",
@@ -66,6 +73,58 @@ fn a_planted_secret_goes_whatever_stands_on_the_lines_around_it() {
         let all = format!("{before}\n{text}\n{after}");
         let clean = redactor(false).text("a", &all).into_owned();
         prop_assert!(!clean.contains(&secret), "{} in {:?}\n{:?}", name, all, clean);
+        Ok(())
+    });
+}
+
+/// The ways in which a text may be encoded.
+const WAYS: [fn(&str) -> String; 5] = [
+    |text| text.to_owned(),
+    |text| json!({ "log": text }).to_string(),
+    |text| json!({ "log": json!({ "m": text, "level": "INFO" }).to_string() }).to_string(),
+    |text| {
+        text.bytes()
+            .map(|b| if b.is_ascii_alphanumeric() { char::from(b).into() } else { format!("%{b:02X}") })
+            .collect()
+    },
+    |text| {
+        text.replace('&', "&amp;")
+            .replace('"', "&quot;")
+            .replace('\'', "&#39;")
+            .replace('<', "&lt;")
+            .replace('\n', "&#10;")
+    },
+];
+
+#[test]
+fn a_planted_secret_goes_however_it_is_encoded() {
+    let secret = proptest::sample::select(planted());
+    let way = || proptest::sample::select(&WAYS[..]);
+    let border = proptest::sample::select(&["\n", "\t\n", "\u{1b}[31m\n\u{1b}[0m"][..]);
+    let line = || prop_oneof![Just(String::new()), mixed()];
+    holds((line(), secret, line(), border, way(), way()), |(before, planted, after, border, inner, outer)| {
+        let all = outer(&inner(&format!("{before}{border}{}{border}{after}", planted.text)));
+        let clean = redactor(false).text("a", &all).into_owned();
+        prop_assert!(!clean.contains(&planted.secret), "{} in {:?}\n{:?}", planted.name, all, clean);
+        prop_assert!(!is_json(&all) || is_json(&clean), "{:?}\n{:?}", all, clean);
+        Ok(())
+    });
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok()
+}
+
+#[test]
+fn a_line_of_json_stays_one_whatever_stands_in_it() {
+    let text = || prop_oneof![mixed(), proptest::sample::select(planted()).prop_map(|planted| planted.text)];
+    const NAMES: [&str; 6] = ["log", "password", "env", "prompt", "args", "x"];
+    let object = prop::collection::btree_map(proptest::sample::select(&NAMES[..]), text(), 1..4);
+    holds((object, 0..99_u32), |(fields, number)| {
+        let inner = json!(fields).to_string();
+        let line = json!({ "token": number, "a": fields, "input_ids": [number, number], "log": inner }).to_string();
+        let clean = redactor(false).text("a", &line).into_owned();
+        prop_assert!(is_json(&clean), "{:?}\n{:?}", line, clean);
         Ok(())
     });
 }
