@@ -9,6 +9,7 @@ use findings::silence::{SilenceMatcher, preselected};
 use findings::{Diagnosis, Outcome, Scope};
 use knowledge::alert::{Alert, active};
 use knowledge::clock;
+use redact::is_redacted;
 
 /// Maximum characters of all URLs together, of the 3,000 that a text in Slack may have.
 const ADDRESSES: usize = 2_400;
@@ -94,11 +95,12 @@ fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
 }
 
 /// Returns the URL of Alertmanager's silence form, with the labels that all firing alerts share; `None` if these only
-/// name the pool.
+/// name the pool, or one is hidden: with a placeholder it would silence nothing, without that label more than is meant.
 fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
     let shared = preselected(alerts).ok()?;
     let base = alertmanager.trim_end_matches('/');
-    (!shared.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
+    let hidden = shared.iter().any(|matcher| is_redacted(&matcher.name) || is_redacted(&matcher.value));
+    (!shared.is_empty() && !hidden).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
 }
 
 /// Renders matchers: `{alertname="A", namespace="n"}`.

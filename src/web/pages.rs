@@ -20,6 +20,7 @@ use knowledge::signal::{Unit, format_value};
 use redact::Redactor;
 use service::questions::{IncidentPage, IncidentSearch, search};
 
+use notify::cleaned_incident;
 use render::{self, FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
 use store::{Incident, IncidentQuery, StoreError};
@@ -71,7 +72,8 @@ async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<Inci
     let state = [IncidentState::Open, IncidentState::Resolved].into_iter().find(|state| state.as_str() == find.state);
     let query = IncidentQuery { state, before: find.before.clone(), ..IncidentQuery::default() };
     let wanted = IncidentSearch { query, filter: find.clone(), most: SHOWN as u32, ..IncidentSearch::default() };
-    let IncidentPage { incidents, looked_at, next } = search(store, words(shared), &wanted).await?;
+    let IncidentPage { incidents, looked_at, next } =
+        search(store, words(shared), &shared.service.notifier.redactor_of([]), &wanted).await?;
     let open = incidents.iter().map(|incident| row(shared, incident)).collect();
     let counts = store.counts().await?;
     Ok(IncidentList { open, counts, looked_at, older: next, ..IncidentList::default() })
@@ -158,7 +160,7 @@ pub(super) async fn incident(
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
-        actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor),
+        actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor).await,
         bundles: &bundles(&shared, &id),
         ticket_pages: &tickets(&shared, &report),
         tickets: &[],
@@ -236,14 +238,16 @@ pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
 }
 
 /// Returns the label and address of each link to further data; without Alertmanager's own form where ours is offered.
-fn actions(shared: &Shared, incident: &Incident, silences: bool, redactor: &Redactor) -> Vec<(String, String)> {
-    let mut view = shared.service.notifier.view(incident);
+async fn actions(shared: &Shared, incident: &Incident, silences: bool, redactor: &Redactor) -> Vec<(String, String)> {
+    // Cleaned before they are encoded.
+    let cleaned = cleaned_incident(redactor, incident).await;
+    let mut view = shared.service.notifier.view(&cleaned);
     view.page = None;
     if silences {
         (view.interactive, view.can_silence) = (true, true);
     }
     let mut all = render::links_of(&view, words(shared));
-    // A link of an alert may contain label values of its rule.
+    // The addresses of other programs may contain their passwords.
     all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
     if let Some(playbook) = incident.entered() {
         let label = words(shared).text("page-playbook-now", &[]);

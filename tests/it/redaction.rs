@@ -441,3 +441,56 @@ async fn messages_show_no_secret_of_an_alert() {
         assert_clean(run.get(path).await.1.as_bytes(), path);
     }
 }
+
+/// Sends an alert with hidden labels and an innocent one; returns its incident.
+async fn with_hidden_labels(run: &Running, hidden: &[(&str, &str)]) -> String {
+    let mut sent = group("LLMQueueBuildup", "firing", "warning", &["a"]);
+    for (label, value) in hidden.iter().chain(&[("cluster", "north")]) {
+        sent["alerts"][0]["labels"][*label] = json!(value);
+    }
+    run.send(&sent).await["incident"].as_str().unwrap().to_owned()
+}
+
+const HIDDEN: [(&str, &str); 4] = [
+    ("note", "ghp_NotARealTokenNotARealTokenNotARea"),
+    ("contact", "jane.doe@example.com"),
+    ("payment", "4111 1111 1111 1111"),
+    ("api_key", "quiet harbour"),
+];
+
+#[tokio::test]
+async fn links_of_a_page_are_built_from_cleaned_labels() {
+    let run = Running::start("prometheus: [{ url: \"http://127.0.0.1:1\" }]").await;
+    let id = with_hidden_labels(&run, &[]).await;
+    assert!(run.get(&format!("/incidents/{id}")).await.1.contains("/#/silences/new?filter="));
+    let run = Running::start("prometheus: [{ url: \"http://127.0.0.1:1\" }]").await;
+    let id = with_hidden_labels(&run, &HIDDEN).await;
+    let (status, page) = run.get(&format!("/incidents/{id}")).await;
+    assert_eq!(status, 200, "{page}");
+    for (_, value) in HIDDEN {
+        let encoded: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+        for shape in [value, &encoded, &encoded.replace('+', "%20")] {
+            assert!(!page.contains(shape), "{shape}: {page}");
+        }
+    }
+    // A form with a placeholder would silence nothing, and one without that label more than is meant.
+    assert!(!page.contains("/#/silences/new"), "{page}");
+}
+
+#[tokio::test]
+async fn a_search_sees_of_an_incident_what_its_readers_see() {
+    let run = Running::start("prometheus: [{ url: \"http://127.0.0.1:1\" }]").await;
+    let id = with_hidden_labels(&run, &HIDDEN).await;
+    for open in ["q=north", "q=LLMQueue", "label=cluster%3Dnorth", "label=note", "q=north&label=namespace%3Dllm"] {
+        assert!(run.get(&format!("/incidents?{open}")).await.1.contains(&id), "{open}");
+    }
+    assert!(run.get("/api/v1/incidents?q=north").await.1.contains(&id));
+    let parts = ["ghp_", "ghp_NotARealTokenNotARealTokenNotARea", "jane", "4111", "4111 1111 1111 1111", "quiet"];
+    for part in parts.map(|part| part.replace(' ', "%20")) {
+        for path in ["/api/v1/incidents?q=", "/incidents?q=", "/incidents?label=note%3D", "/incidents?label=payment%3D"]
+        {
+            let (status, text) = run.get(&format!("{path}{part}")).await;
+            assert!(status == 200 && !text.contains(&id), "{path}{part}: {text}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Incidents for programs: what they get of one, and the search page by page, which the pages have too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::incident_question::{IncidentQuestion, IncidentSearch, cursor_after};
 use super::{Fleet, QuestionError};
 use findings::{Diagnosis, SymptomVerdict, Verdict};
-use knowledge::alert::{Alert, AlertStatus};
+use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
 use knowledge::incident::Impact;
 use notify::{cleaned_incident, learn, stored_view};
+use redact::Redactor;
 use render::Phrases;
 use store::{Incident, Store, StoreError};
 
@@ -131,11 +132,16 @@ pub struct IncidentSummaries {
 }
 
 /// Returns a page of the incidents that match. What is in the content of an incident is compared one by one, because
-/// its text is in JSON without an index.
+/// its text is in JSON without an index, and as readers see it: else a search would tell hidden values letter by letter.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn search(store: &Store, words: &Phrases, wanted: &IncidentSearch) -> Result<IncidentPage, StoreError> {
+pub async fn search(
+    store: &Store,
+    words: &Phrases,
+    redactor: &Redactor,
+    wanted: &IncidentSearch,
+) -> Result<IncidentPage, StoreError> {
     let IncidentSearch { query, filter, severity, most } = wanted;
     let batch = if wanted.needs_content() { BATCH } else { BATCH.min(most.saturating_add(1)) };
     let (mut page, mut query) = (IncidentPage::default(), query.clone());
@@ -153,10 +159,13 @@ pub async fn search(store: &Store, words: &Phrases, wanted: &IncidentSearch) -> 
             }
             page.looked_at += 1;
             query.before.clone_from(&incident.id);
-            // Only searched, not shown, so it needs no redaction.
-            let headline = || render::incident_message(&stored_view(&incident), words).headline;
-            let matches = || !filter.needs_content() || filter.matches(&stored_view(&incident), &headline());
-            if with_severity.as_ref().is_none_or(|ids| ids.contains(&incident.id)) && matches() {
+            let matches = || {
+                let shown = searchable(&redactor.with_same_numbers(), &incident);
+                let view = stored_view(&shown);
+                filter.matches(&view, &render::incident_message(&view, words).headline)
+            };
+            let found = with_severity.as_ref().is_none_or(|ids| ids.contains(&incident.id));
+            if found && (!filter.needs_content() || matches()) {
                 page.incidents.push(incident);
             }
         }
@@ -164,6 +173,28 @@ pub async fn search(store: &Store, words: &Phrases, wanted: &IncidentSearch) -> 
             return Ok(page);
         }
     }
+}
+
+/// Returns an incident whose labels are without secrets: what filters and headlines read of it. Equal labels are cleaned
+/// once, whatever is searched for, so that the time tells nothing either.
+fn searchable(redactor: &Redactor, incident: &Incident) -> Incident {
+    learn(redactor, incident);
+    let mut known: HashMap<(String, String), (String, String)> = HashMap::new();
+    let mut clean = |labels: &Labels| -> Labels {
+        let one = |(name, value): (&String, &String)| {
+            let cleaned =
+                || (redactor.text("search", name).into_owned(), redactor.label("search", name, value).into_owned());
+            known.entry((name.clone(), value.clone())).or_insert_with(cleaned).clone()
+        };
+        labels.iter().map(one).collect()
+    };
+    let mut shown = incident.clone();
+    shown.alerts.iter_mut().for_each(|alert| alert.labels = clean(&alert.labels));
+    if let Some(diagnosis) = &mut shown.diagnosis {
+        diagnosis.scope.labels = clean(&diagnosis.scope.labels);
+    }
+    shown.because = shown.because.map(|because| redactor.text("search", &because).into_owned());
+    shown
 }
 
 impl Fleet<'_> {
@@ -177,7 +208,8 @@ impl Fleet<'_> {
         question: &IncidentQuestion,
         unless: u32,
     ) -> Result<IncidentSummaries, QuestionError> {
-        let IncidentPage { incidents, looked_at, next } = search(store, self.words, &question.search(unless)).await?;
+        let (redactor, wanted) = (self.redactor(), question.search(unless));
+        let IncidentPage { incidents, looked_at, next } = search(store, self.words, &redactor, &wanted).await?;
         // The search reads a few alerts of each; the headline is that of all. One after the other: an incident may have
         // thousands.
         let mut summaries = Vec::with_capacity(incidents.len());
