@@ -365,6 +365,9 @@ pub struct LogsArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
+    /// Prints secrets too; without it they are redacted, because a terminal is often copied into a ticket.
+    #[arg(long)]
+    pub raw: bool,
     /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,

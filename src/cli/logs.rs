@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
-use super::{USAGE, library};
+use super::{USAGE, cleaned, library};
 use crate::cli::output::{out, outln};
 use knowledge::gap::Gap;
 use knowledge::playbook::{LogFile, suggestion};
@@ -62,6 +62,11 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
             Ok(analysis) => logs.push(analysis),
             Err(why) => missing.push(Gap::failed(clean(&path.to_string_lossy()), why)),
         }
+    }
+    if !args.raw {
+        let (shown, gaps) = cleaned(&library, &(logs.clone(), missing))?;
+        logs = std::iter::zip(shown, &logs).map(|(shown, log)| shown.in_time_with(log)).collect();
+        missing = gaps;
     }
     let first = first(&logs);
     match args.output {

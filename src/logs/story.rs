@@ -85,6 +85,21 @@ impl LogAnalysis {
     }
 }
 
+impl NamedLogAnalysis {
+    /// Returns a cleaned copy with what it has lost, because it is never written: the times of the original, by which logs
+    /// are put in order, and how sure its errors are.
+    #[must_use]
+    pub fn in_time_with(mut self, original: &Self) -> Self {
+        let (own, of) = (&mut self.report, &original.report);
+        std::iter::zip(&mut own.findings, &of.findings).for_each(|(one, of)| one.at = of.at);
+        let unknown = own.unknown.lines.iter_mut().chain(&mut own.unknown.began);
+        for (one, of) in unknown.zip(of.unknown.lines.iter().chain(&of.unknown.began)) {
+            (one.at, one.weak) = (of.at, of.weak);
+        }
+        self
+    }
+}
+
 /// Returns the logs with an error of their own, the earliest error first; where a time is missing, a fault of the
 /// hardware comes before what runs on it, and a log with times before one without.
 pub fn in_order(logs: &[NamedLogAnalysis]) -> Vec<(&NamedLogAnalysis, LogEvent<'_>)> {

@@ -403,3 +403,16 @@ fn a_log_of_signs_alone_is_a_warning_that_names_the_most_frequent_one() {
     assert_eq!(message.tone, Tone::Warning);
     assert!(message.headline.contains("a backend does not answer in time"), "{}", message.headline);
 }
+
+#[test]
+fn a_secret_of_a_log_is_printed_only_when_it_is_asked_for() {
+    let secret = "nvapi-NotARealKey_NotARealKey-00";
+    let log = DEATH.replace("CUDA out of memory.", &format!("CUDA out of memory. key {secret} at \\n{secret}"));
+    for output in [&["--output", "json"][..], &[]] {
+        let told =
+            |arguments: &[&str]| String::from_utf8(read(log.as_bytes(), &[output, arguments].concat()).stdout).unwrap();
+        let (clean, raw) = (told(&[]), told(&["--raw"]));
+        assert!(raw.contains(secret), "{raw}");
+        assert!(!clean.contains(secret) && clean.contains("[redacted: nvidia-key]"), "{clean}");
+    }
+}
