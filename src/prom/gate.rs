@@ -175,7 +175,14 @@ impl Gate {
 
     /// Notes that a query is sent now; its duration is observed at its end.
     pub(super) fn sent(self: &Arc<Self>, deadline: Instant, seconds: Option<Histogram>) -> SentQuery {
-        SentQuery { gate: Arc::clone(self), sent_at: Instant::now(), deadline, seconds, lateness_counts: true }
+        SentQuery {
+            gate: Arc::clone(self),
+            sent_at: Instant::now(),
+            deadline,
+            seconds,
+            lateness_counts: true,
+            has_ended: false,
+        }
     }
 
     fn tell<T>(self: &Arc<Self>, result: &Result<T, PromError>) {
@@ -199,6 +206,8 @@ impl Gate {
     fn close(&self) {
         if std::mem::take(&mut *lock(&self.circuit)).pause.is_some() {
             info!(server = self.server, "Prometheus answers again");
+            // It may sleep for the rest of the pause, and would find the next failure so much later.
+            *lock(&self.watcher) = JoinSet::new();
         }
     }
 
@@ -299,14 +308,13 @@ pub(super) struct SentQuery {
     deadline: Instant,
     seconds: Option<Histogram>,
     lateness_counts: bool,
+    has_ended: bool,
 }
 
 impl SentQuery {
     /// Tells the gate how the query ended.
     pub(super) fn ended<T>(mut self, result: &Result<T, PromError>) {
-        if let Some(seconds) = &self.seconds {
-            seconds.observe(self.sent_at.elapsed().as_secs_f64());
-        }
+        self.has_ended = true;
         // Its time ran out: that is told when it is dropped.
         if !matches!(result, Err(PromError::Late)) {
             self.lateness_counts = false;
@@ -323,8 +331,12 @@ impl SentQuery {
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
+        let is_late = Instant::now() >= self.deadline;
+        if let Some(seconds) = self.seconds.as_ref().filter(|_| self.has_ended || is_late) {
+            seconds.observe(self.sent_at.elapsed().as_secs_f64());
+        }
         let is_fair = self.deadline.saturating_duration_since(self.sent_at) >= self.gate.limits.fair;
-        if self.lateness_counts && is_fair && Instant::now() >= self.deadline {
+        if self.lateness_counts && is_fair && is_late {
             self.gate.tell(&Err::<(), _>(PromError::Late));
         }
     }

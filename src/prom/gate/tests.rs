@@ -309,6 +309,32 @@ async fn a_stream_tells_by_its_end_whether_the_server_works() {
     assert!(matches!(samples().await, Err(PromError::Shut { .. })));
 }
 
+#[tokio::test]
+async fn a_server_that_fails_anew_within_its_pause_is_found_at_once() {
+    let server = Server::start(|_| PAGE).await;
+    let patient = CircuitLimits { pause: 6 * SOON, longest_pause: 6 * SOON, ..quick() };
+    let [client] = server.clients(["a"], patient);
+    for _ in 0..2 {
+        shut(&client).await;
+        client.gate.tell(&Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_query_that_ran_into_its_deadline_is_timed_and_one_that_nobody_waits_for_is_not() {
+    let gate = Arc::new(Gate::new("m:9090".to_owned(), 8, 1, quick()));
+    let seconds = Histogram::new([1.0]);
+    let sent = |within: Duration| gate.sent(Instant::now() + within, Some(seconds.clone()));
+    drop(sent(SOON));
+    drop(sent(Duration::ZERO));
+    sent(SOON).ended(&Ok(()));
+    let mut registry = prometheus_client::registry::Registry::default();
+    registry.register("seconds", "of a query", seconds.clone());
+    let mut page = String::new();
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    assert!(page.contains("seconds_count 2\n"), "{page}");
+}
+
 #[test]
 fn pauses_double_to_a_quarter_of_a_minute_and_only_the_servers_own_failures_count() {
     // Without a runtime it does not probe by itself.
