@@ -39,8 +39,8 @@ pub fn build(about: ReportSubject<'_>, findings: SourceFindings, made_at: Timest
     }
 }
 
-/// Removes duplicate steps and keeps the first: diagnoses by the site's own playbooks may have a
-/// step under two causes, with other line breaks.
+/// Removes duplicate steps and keeps the first: diagnoses by the site's own playbooks may have a step under two causes, with
+/// other line breaks.
 fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
     let mut actions = BTreeSet::new();
     let mut is_new = |fix: &Fix| {

@@ -128,7 +128,7 @@ impl PendingDiagnosis<'_> {
                 match (screened.confirmed.is_empty(), screened.slight.is_empty()) {
                     (false, _) => ranked.push((0, request)),
                     (true, false) => ranked.push((1, request)),
-                    // One in trouble is counted by its own diagnosis.
+                    // A pool with a symptom is diagnosed, which tells what was not checked in it; this one is not.
                     (true, true) => unchecked += usize::from(observed.degraded || observed.incomplete().is_some()),
                 }
             }
