@@ -89,6 +89,7 @@ pub fn read_detection_of(
             None => _ = detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope)),
         }
     }
+    detection.notes.extend(detection.apart.values().cloned());
     // An alert that matches only a gateway's labels is about the engines behind that gateway.
     let named = |serves: bool| {
         let holds = |(candidate, matchers, _): &(&EngineRows<'_>, Vec<Matcher>, _)| {
@@ -98,18 +99,26 @@ pub fn read_detection_of(
     };
     if named(false) && !named(true) {
         // Another kind of gateway that has none of the labels is not the one that is meant.
-        let is_named = |engine: &Engine| {
-            all.iter().any(|candidate| candidate.engine.engine == engine.engine && candidate.is_named(scope))
-        };
-        before.retain(|(engine, ..)| is_named(engine));
+        let meant: BTreeSet<&str> =
+            all.iter().filter(|one| one.is_named(scope)).map(|one| one.engine.engine.as_str()).collect();
+        before.retain(|(engine, ..)| meant.contains(engine.engine.as_str()));
         bound.retain_mut(|(candidate, matchers, notes)| {
-            let own: Vec<&Labels> = candidate.rows().collect();
-            let behind = if candidate.serves() {
-                gateway::behind(candidate.engine, &before, &own)
-            } else {
-                is_named(candidate.engine).then(|| matchers.clone())
-            };
+            let engine = candidate.engine;
             notes.clear();
+            if !candidate.serves() {
+                let is_meant = meant.contains(engine.engine.as_str());
+                if !is_meant {
+                    detection.apart.insert(engine.engine.clone(), unnamed_pool_note(candidate, scope));
+                }
+                return is_meant;
+            }
+            let own: Vec<&Labels> = candidate.rows().collect();
+            let behind = gateway::behind(engine, &before, &own);
+            if behind.is_none() {
+                let why =
+                    format!("nothing tells that the {} engines are behind the gateway of the alert", engine.engine);
+                detection.apart.insert(engine.engine.clone(), why);
+            }
             behind.map(|behind| *matchers = behind).is_some()
         });
     }
@@ -146,7 +155,6 @@ pub fn read_detection_of(
         detection.engines.push(candidate.engine_seen(matchers));
     }
     detection.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
-    detection.notes.extend(detection.apart.values().cloned());
     detection.notes.sort();
     detection.notes.dedup();
     detection
@@ -356,8 +364,25 @@ mod tests {
             let scope = Scope::of_labels(&[("job".to_owned(), job.to_owned())].into());
             read_detection(&library, &scope, &rows).apart.into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(beside("litellm"), ["sglang-router"]);
-        assert_eq!(beside("router"), ["litellm"]);
+        assert_eq!(beside("litellm"), ["sglang-router", "vllm"]);
+        assert_eq!(beside("router"), ["litellm", "vllm"]);
+    }
+
+    #[test]
+    fn what_is_not_behind_the_gateway_of_the_alert_is_left_apart_with_the_reason() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let row = |engine: &str, model: (&str, &str), namespace: &str| -> Labels {
+            let name = library.engines[engine].detected_by().remove(0);
+            let labels = [("__name__", name.as_str()), ("namespace", namespace), model];
+            labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        };
+        let rows = [row("litellm", ("requested_model", "chat"), "gate"), row("vllm", ("model_name", "other"), "llm")];
+        let scope = Scope::of_labels(&[("namespace".to_owned(), "gate".to_owned())].into());
+        let detection = read_detection(&library, &scope, &rows);
+        assert_eq!(detection.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["litellm"]);
+        let why = "nothing tells that the vllm engines are behind the gateway of the alert";
+        assert_eq!(detection.apart.get("vllm").map(String::as_str), Some(why));
+        assert!(detection.notes.is_empty(), "{:?}", detection.notes);
     }
 
     #[test]
