@@ -1,5 +1,6 @@
 //! `/llm-diagnose` as a person meets it: what is typed, and what then stands in Slack, on a real Prometheus.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::chains::{asked, moment};
-use crate::harness::{client, desk, library, run, shared, tls};
+use crate::harness::{DEADLINE, client, desk, library, run, shared, tls};
 use crate::running::{CHANNEL, SOON, group};
 
 /// The fake's first channel, and a direct message.
@@ -199,6 +200,23 @@ fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
 }
 
 #[test]
+fn a_pool_that_nothing_names_is_not_taken_for_none() {
+    run(async {
+        let now = clock::now().as_second() / 60 * 60;
+        let of = |name| Series::new(name, &[("job", "vllm")]).steady(now - 600, now, 15, 1.0);
+        let text = openmetrics(["vllm:num_requests_running", "up"].map(of));
+        let prometheus = stack::Prometheus::builder().backfill_text(&text).unwrap().start().await.unwrap();
+        let mut office = Office::open(client(&prometheus.url)).await;
+        let said = office.said("gpt").await;
+        assert!(said.contains("The series of the only pool have no label that names it"), "{said}");
+        let (client, own) = (client(&prometheus.url), BTreeMap::new());
+        let sources = [(&client, &own)];
+        let found = service::questions::target::find(library(), &sources, "gpt", clock::now(), DEADLINE).await;
+        assert!(found.unwrap_err().to_string().contains("have no label that names it"));
+    });
+}
+
+#[test]
 fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
     run(async {
         let prometheus = quiet_pools().await;
@@ -214,6 +232,9 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
             let said = office.said(text).await;
             assert!(said.contains(expected), "{text}: {said}");
         }
+        let said = office.said("llm/quen").await;
+        let [nearest, other] = ["[llm/qwen]", "[llm-dev/qwen]"].map(|button| said.find(button).unwrap());
+        assert!(nearest < other, "{said}");
         let said = office.said("twin-0").await;
         assert!(said.contains("[llm/twin-0] diagnose llm/twin-0") && said.contains("[llm-dev/twin-0]"), "{said}");
         let said = office.said("diagnose llm-dev/twin-0").await;

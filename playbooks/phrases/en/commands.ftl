@@ -21,6 +21,7 @@ targets-none-then = There is no data at { $time }, but { $n ->
  } there now.
 targets-data = There is data from { $from } to { $to }.
 target-unknown = No pool or pod is called { $target }. Did you mean { $near }?
+target-unnamed = No pool or pod is called { $target }. The series of the only pool have no label that names it.
 target-several = { $target } may be one of { $n }. Which one?
 target-missing = Which pool? A model, a namespace, a workload or a pod.
 time-ahead = { $time } is in the future.

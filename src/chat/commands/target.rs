@@ -1,5 +1,6 @@
 //! The target of a command: the pool or pod that a typed name selects, or the answer that says why there is none.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -50,7 +51,9 @@ pub(super) async fn find_targets(
         return Err(build_no_pools_message(desk, reply, at).await);
     }
     let line = match names.first() {
-        None if list.unanswered.is_empty() => words.line("targets-none", &[]),
+        None if list.unanswered.is_empty() => {
+            words.line("target-unnamed", &[("target", Line::default().code(typed.as_str()).into())])
+        }
         None if list.is_partial() => words.line("targets-in-part", &[]),
         None => words.line("prometheus-away", &[]),
         Some(near) => {
@@ -96,9 +99,8 @@ fn pool_buttons(
     names: impl Iterator<Item = String>,
     line: impl Fn(&str) -> String,
 ) -> Vec<message::Button> {
-    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
-    names.sort();
-    names.dedup();
+    let mut seen = BTreeSet::new();
+    let mut names: Vec<String> = names.filter(|name| !name.is_empty() && seen.insert(name.clone())).collect();
     let many = names.len() > MOST_BUTTONS;
     names.truncate(MOST_BUTTONS);
     let mut buttons: Vec<message::Button> =

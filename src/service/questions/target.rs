@@ -50,9 +50,12 @@ pub async fn find(
     let more = names.len().saturating_sub(MOST_NAMES);
     names.truncate(MOST_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    match names.is_empty() {
-        true => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
-        false => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
+    match (names.is_empty(), list.places.is_empty()) {
+        (true, true) => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
+        (true, false) => {
+            bail!("no pool or pod is called `{typed}`: the series of the only pool have no label that names it")
+        }
+        (false, _) => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
     }
 }
 
