@@ -16,10 +16,10 @@ use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
 use crate::observe::recorded::find_recorded;
-use crate::observe::{NAMES_WAIT, batch};
+use crate::observe::{LONGEST_WINDOW, NAMES_WAIT, batch};
 use crate::refine::evidence_history::{observations_at, query_ranges};
 use crate::refine::screen::{self, Screened};
-use detect::{DetectionResult, PlannedQuery, detection_within, pools, read_detection};
+use detect::{DetectionResult, PlannedQuery, data, detection_within, pools, read_detection};
 use findings::{Baseline, Observation, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
@@ -30,8 +30,6 @@ use prom::{PromError, Prometheus};
 
 /// The time before the evaluation in which a day's engines are detected.
 const DAY: &str = "1d";
-/// The longest range that a signal's query reads.
-const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// The pools of a day, and the detected series that they are known by.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,7 +92,7 @@ pub struct PoolHistory {
     pub asked: usize,
     /// The number of queries without an answer.
     pub unanswered: usize,
-    /// The reason why the pool's replicas are not known, so that nothing else was asked.
+    /// The reason why the pool's replicas or its kind are not known, so that nothing else was asked.
     pub error: Option<Arc<PromError>>,
 }
 
@@ -105,7 +103,7 @@ impl PoolHistory {
     }
 }
 
-/// Queries the history of a pool. If its replicas are not known, the whole history is without an answer: rows of shared
+/// Queries the history of a pool. If its replicas or its kind are not known, the whole history is without an answer: rows of shared
 /// exporters could be any pool's.
 pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolHistoryRequest<'_>) -> PoolHistory {
     let library = library.for_pool(of.pool);
@@ -122,8 +120,12 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         baseline: Baseline::Off,
         deadline: of.deadline,
     };
-    let learnt = observe_by_kind(library, prometheus, &request, |_| Needs::new(), None, AnswerCache::default());
-    let (library, _) = Box::pin(learnt).await;
+    // A pool that ended in the day is of the kind that it was.
+    let (span, _) = data(library, prometheus, &request.scope, request.at, deadline).await;
+    let last = span.map(|span| span.to).filter(|last| (of.range.from..=of.range.to).contains(last));
+    let then = Request { at: last.unwrap_or(request.at), ..request.clone() };
+    let learnt = observe_by_kind(library, prometheus, &then, |_| Needs::new(), None, AnswerCache::default());
+    let (library, learnt) = Box::pin(learnt).await;
     let detection = read_detection(library, &request.scope, of.rows);
     // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
     let own = member_queries(library, &request, &detection, DAY);
@@ -142,6 +144,8 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
     let in_part =
         |answer: &QueryAnswer| Some(Arc::new(PromError::Partial(answer.as_ref().ok()?.incomplete()?.to_owned())));
     let error = members.iter().find_map(|answer| answer.as_ref().err().cloned().or_else(|| in_part(answer)));
+    // Of an unknown kind its limits are unknown.
+    let error = error.or_else(|| learnt.degraded.then(|| Arc::new(PromError::Late)));
     if error.is_some() {
         return PoolHistory { asked, unanswered: asked, error, ..PoolHistory::default() };
     }

@@ -59,6 +59,7 @@ mod page_queries;
 mod pagers;
 mod pages;
 mod partial;
+mod past_kinds;
 mod pasts;
 mod picture;
 mod playbooks;

@@ -44,7 +44,7 @@ use prom::{Answer, MetricNames, PromError, Prometheus, Row};
 pub(crate) const NAMES_WAIT: u32 = 8;
 
 /// The longest range that a signal's query reads.
-const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
+pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// Queries everything that the playbook may need; answers before the deadline count.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> ObserveResult {
