@@ -8,8 +8,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use detect::{detection, read_detection};
-use diagnose::{plan, queries};
+use diagnose::{observe, plan, queries};
 use findings::{Baseline, Request, Scope};
 use knowledge::{clock, playbook};
 
@@ -111,8 +110,6 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     let scope = Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into());
     let at = clock::now();
     let deadline = || Instant::now() + Duration::from_secs(30);
-    let rows = client.query(&detection(&library), at, deadline()).await.unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
     let request = Request {
         screen: false,
         rules: Vec::new(),
@@ -125,9 +122,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };
-    let mut found = read_detection(&library, &request.scope, &rows);
-    // What the service finds out by asking: the pool was there before the fault.
-    found.suppose_past(&request);
+    let found = observe(&library, &client, &request).await.detection;
     let queries = queries(&plan(&library, &request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {

@@ -13,9 +13,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use detect::{detection, read_detection};
 use diagnose::health::{HealthQuery, evaluate_fleet};
-use diagnose::{ExtraSources, begin, plan, queries};
+use diagnose::{ExtraSources, begin, observe, plan, queries};
 use findings::{Baseline, Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
@@ -263,11 +262,7 @@ fn expect(diagnosis: &Diagnosis, replicas: usize) {
 /// The time of the plan's slowest query, each asked alone, of all together, and how many they are.
 async fn alone(library: &Library, client: &prom::Prometheus, request: &Request) -> (Duration, Duration, usize) {
     let deadline = || Instant::now() + Duration::from_secs(30);
-    let rows = client.query(&detection(library), request.at, deadline()).await.unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
-    let mut found = read_detection(library, &request.scope, &rows);
-    // What a diagnosis finds out by asking: the pool was there before the fault.
-    found.suppose_past(request);
+    let found = observe(library, client, request).await.detection;
     let queries = queries(&plan(library, request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {

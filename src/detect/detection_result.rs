@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Past, RecordedSeries, ladder};
+use crate::{Past, RecordedSeries};
 use findings::UnknownLabelValue;
-use findings::request::Request;
 use findings::scope::Scope;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineVersion, Matcher};
@@ -66,11 +65,6 @@ impl DetectionResult {
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
         let best = engines().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
         engines().filter(move |(engine, _)| Some(rank(engine)) == best)
-    }
-
-    /// Assumes that the pool existed in the last window of the ladder, for callers that know it without a query.
-    pub fn suppose_past(&mut self, request: &Request) {
-        self.past = ladder(request).pop();
     }
 
     /// Returns true if the scope has only a `job`, and no serving engine has it or a replica of the scope: the alert

@@ -132,11 +132,6 @@ impl Redactor {
         json::redact(&reader, "", &mut value, 0);
     }
 
-    /// Returns true if names are replaced by pseudonyms.
-    pub fn anonymizes(&self) -> bool {
-        self.names.is_some()
-    }
-
     /// Redacts a text. `place` is the path of the file in the bundle.
     pub fn text<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
         let clean = self.secrets(place, text);

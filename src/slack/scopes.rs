@@ -41,9 +41,6 @@ pub const OPTIONAL: [(&str, &str); 2] = [
     ("groups:history", "where an answer of Slack's is lost, a message of a private channel may stand twice"),
 ];
 
-/// The method that needs the app-level token, with its scope.
-pub const APP_METHOD: (&str, &str) = ("apps.connections.open", "connections:write");
-
 /// Returns all scopes of the bot token, sorted.
 pub fn scopes() -> Vec<&'static str> {
     let mut all: Vec<_> = METHODS.iter().chain(EVENTS).flat_map(|(_, scopes)| scopes.iter().copied()).collect();

@@ -75,23 +75,6 @@ pub struct Post {
 }
 
 impl Store {
-    /// Queues a message for each thread of an incident, after the posts that wait already.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn queue_post(
-        &self,
-        incident: &str,
-        kind: PostKind,
-        message: &Message,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        queue_message(&mut tx, incident, kind, message, now).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
     /// Queues an answer to a user for the incident's thread in a channel that accepts messages. Returns false without
     /// changes if the incident has no thread.
     ///
@@ -240,7 +223,7 @@ impl Store {
     }
 }
 
-/// Queues a message for each thread of an incident.
+/// Queues a message for each thread of an incident, after the posts that wait already.
 pub(super) async fn queue_message(
     db: &mut StoreConnection,
     incident: &str,

@@ -243,8 +243,11 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
     for store in both.stores("thread").await {
         let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
         let note = Message { tone: Tone::Unknown, headline: "done".to_owned(), parts: Vec::new() };
-        store.queue_post(&id, PostKind::Note, &note, at(0)).await.unwrap();
-        store.queue_post("none", PostKind::Note, &note, at(0)).await.unwrap();
+        for incident in [id.as_str(), "none"] {
+            let failed = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(incident), at(0));
+            let failed = AuditEntry { result: AuditResult::Failed, ..failed };
+            assert!(store.end_escalation(&failed, Some(&note), at(0)).await.unwrap());
+        }
         for _ in 0..2 {
             store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
             store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();

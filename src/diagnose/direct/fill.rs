@@ -10,7 +10,7 @@ use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::{gather, name};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, Plan, SignalNeed, engines_reporting, plan_for};
-use crate::observe::read_pages::{PageRead, PageReads, ReadPages, visits};
+use crate::observe::read_pages::{PageRead, PageReads, ReadPages};
 use detect::{DetectionResult, PlannedQuery, read_detection};
 use findings::observation::{Observation, Observations};
 use findings::{Baseline, DirectRead, DirectReadReason, ExporterRemark, Request, ValueSource};
@@ -64,7 +64,10 @@ async fn answered(pages: Arc<ReadPages>, queries: Vec<String>, deadline: Instant
         open.map(|query| pages.answer(query, deadline)).collect()
     };
     // What has no answer counts as late.
-    tokio::task::spawn_blocking(answers).await.unwrap_or_default()
+    tokio::task::spawn_blocking(answers).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot evaluate what the pages tell");
+        Vec::new()
+    })
 }
 
 /// Adds the pages' values where Prometheus has none: the answers to the queries that it would have been asked. Returns true
@@ -72,12 +75,11 @@ async fn answered(pages: Arc<ReadPages>, queries: Vec<String>, deadline: Instant
 pub(super) fn fill(
     library: &Library,
     needs: &Needs<'_>,
-    told: &PageAnswers,
+    (told, visits): (&PageAnswers, &[PageRead<'_>]),
     because: DirectReadReason,
     observed: &mut ObserveResult,
 ) -> bool {
-    let PageAnswers { pages, detection, plan, answers, .. } = told;
-    let visits = visits(library, &pages.outcomes);
+    let PageAnswers { pages, detection, plan, answers } = told;
     // An engine that answered may turn out to serve another pool.
     let serves_other_pool = |v: &PageRead<'_>| {
         let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == v.engine.engine);
@@ -108,7 +110,7 @@ pub(super) fn fill(
         }
     }
     let mut remarks = BTreeSet::new();
-    for visit in &visits {
+    for visit in visits {
         let exporter = visit.target.name();
         let reads = visit.outcome.as_ref().ok();
         for metric in reads.into_iter().flat_map(PageReads::unusable) {

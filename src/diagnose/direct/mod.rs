@@ -155,8 +155,8 @@ pub(super) async fn observe_needs_with_exporters(
         (false, true) => DirectReadReason::InPart,
         (false, false) => DirectReadReason::NoValues,
     };
-    let late = fill(library, needs, &told, because, &mut observed);
     let visits = visits(library, &told.pages.outcomes);
+    let late = fill(library, needs, (&told, &visits), because, &mut observed);
     if visits.iter().any(|visit| visit.engine.kind.is_pool() && visit.outcome.is_ok()) {
         // What an engine that was read could tell by its page, or never tells, is not there; the rest only a Prometheus tells.
         let of_engines = |name: &str| {
@@ -357,7 +357,8 @@ mod tests {
             let mut observed = ObserveResult::default();
             let (pages, until) = (Arc::clone(&pages), Instant::now() + time);
             let told = PageAnswers::of(&library, &request, &needs, pages, until).await;
-            assert_eq!(fill(&library, &needs, &told, DirectReadReason::NoPrometheus, &mut observed), late);
+            let told = (&told, &visits(&library, &told.pages.outcomes)[..]);
+            assert_eq!(fill(&library, &needs, told, DirectReadReason::NoPrometheus, &mut observed), late);
             let running = &observed.observations.signals["requests_running"];
             assert_eq!((running.late, running.value), if late { (true, None) } else { (false, Some(1.0)) });
         }

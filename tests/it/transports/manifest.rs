@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use slack::scopes::{APP_METHOD, EVENTS, METHODS, scopes};
+use slack::scopes::{EVENTS, METHODS, scopes};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -53,7 +53,8 @@ fn every_method_that_the_program_calls_stands_in_the_table_of_scopes() {
         .iter()
         .filter(|path| !path.ends_with("slack/scopes.rs"))
         .flat_map(|path| methods(&fs::read_to_string(path).unwrap()))
-        .filter(|method| method != APP_METHOD.0)
+        // The app-level token is for it, not the bot's.
+        .filter(|method| method != "apps.connections.open")
         .collect();
     let known: BTreeSet<String> = METHODS.iter().map(|(method, _)| (*method).to_owned()).collect();
     assert_eq!(called, known, "left: what is called, right: src/slack/scopes.rs");
