@@ -1,4 +1,4 @@
-//! chatops: handles the commands, button presses, forms and mentions of Slack users, over either transport.
+//! chat: handles the commands, button presses, forms and mentions of Slack users, over either transport.
 //!
 //! [`Desk::receive`] acknowledges the request at once; the work runs in a bounded number of tasks. Every workspace
 //! member may read; [`authority`] decides who may act, and every act is written to the audit log.

@@ -60,7 +60,7 @@ impl Tone {
 /// A button.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// The act, unique within a message and returned on a click. See `chatops`.
+    /// The act, unique within a message and returned on a click. See `chat`.
     pub action: String,
     /// The label.
     pub label: String,

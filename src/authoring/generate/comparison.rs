@@ -4,8 +4,8 @@ use super::recording::{RecordingRule, indented, tells};
 use knowledge::playbook::{AlertScope, Condition, Evidence, Library, Reference};
 use knowledge::signal::{Engine, EngineKind};
 
-/// How comparisons read recorded series.
-pub(super) struct Series<'a> {
+/// The way in which comparisons read recorded series.
+pub(super) struct ComparedSeries<'a> {
     /// Names a series.
     pub(super) name: &'a dyn Fn(RecordingRule<'_>) -> String,
     /// Returns what a comparison leaves out.
@@ -13,7 +13,8 @@ pub(super) struct Series<'a> {
 }
 
 /// All pools of the series themselves.
-pub(super) const PLAIN: Series<'static> = Series { name: &|recorded| recorded.name(), without: &|_, _| String::new() };
+pub(super) const PLAIN: ComparedSeries<'static> =
+    ComparedSeries { name: &|recorded| recorded.name(), without: &|_, _| String::new() };
 
 /// An expression with the labels and the origin of its result.
 pub(super) struct Part {
@@ -33,7 +34,7 @@ pub(super) fn part(
     library: &Library,
     evidence: &Evidence,
     each: AlertScope,
-    series: &Series<'_>,
+    series: &ComparedSeries<'_>,
 ) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
         let recorded = RecordingRule { signal, each };
@@ -61,7 +62,7 @@ fn compared(
     library: &Library,
     recorded: RecordingRule<'_>,
     when: &Condition,
-    series: &Series<'_>,
+    series: &ComparedSeries<'_>,
 ) -> Result<Part, String> {
     let signal = recorded.signal;
     let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();

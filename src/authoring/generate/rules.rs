@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::budget;
-use super::comparison::{PLAIN, Series, part};
+use super::comparison::{ComparedSeries, PLAIN, part};
 use super::pool_kinds;
 use super::recording::{self, RecordingRule, indented};
 use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, held, pool_matchers};
@@ -147,7 +147,7 @@ fn humanized(signal: &Signal) -> &'static str {
 /// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
     let kinds = |recorded: RecordingRule<'_>, when: &Condition| pool_kinds::within_limit(library, recorded, when);
-    let mut general_expr = expression(library, alert, &Series { without: &kinds, ..PLAIN })?;
+    let mut general_expr = expression(library, alert, &ComparedSeries { without: &kinds, ..PLAIN })?;
     let mut exprs = Vec::new();
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
@@ -171,7 +171,7 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
             false => recorded.name(),
         };
         let mut expr =
-            format!("{}\nand {pools}", expression(&promised.library, own, &Series { name: &series, ..PLAIN })?);
+            format!("{}\nand {pools}", expression(&promised.library, own, &ComparedSeries { name: &series, ..PLAIN })?);
         for exception in library.promised.iter().filter(|other| other.slo.is_exception_of(&promised.slo)) {
             expr.push_str(&format!("\nunless {}", pools_of(exception, alert)));
         }
@@ -204,7 +204,7 @@ fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
 }
 
 /// Joins the alert's checks over the recorded series on their common labels.
-fn expression(library: &Library, alert: &AlertRule, series: &Series<'_>) -> Result<String, String> {
+fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String, String> {
     let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, series));
     let mut joined = parts.next().ok_or("`when` is empty")??;
     for next in parts {
