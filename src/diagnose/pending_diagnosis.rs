@@ -16,7 +16,7 @@ use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
-use crate::observe::plan::{needs, pool_first};
+use crate::observe::plan::{keep_where_too_short, needs, pool_first};
 use crate::refine::screen::Screened;
 use crate::refine::{onset, replica_values, rule, screen};
 use detect::data;
@@ -280,6 +280,7 @@ impl PendingDiagnosis<'_> {
         self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
         self.observed.cache.queries = young.cache.queries;
         young.observations.held_since = self.observed.observations.held_since.clone();
+        keep_where_too_short(self.library, &self.observed.observations, &mut young.observations);
         let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return false };
         let was_explained = self.judged.as_ref().is_some_and(|before| !before.chains.is_empty());
         let explains = !judged.chains.is_empty() || !was_explained;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use detect::{DetectionResult, EngineSeen, Past, PlannedQuery, QueryPurpose, RecordedSeries};
-use findings::Request;
 use findings::request::USUAL_WINDOW;
+use findings::{Observations, Request};
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
@@ -68,9 +68,22 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
     plan_for(library, request, detection, &needs(library, &request.playbook))
 }
 
-/// Returns a signal's own window for a request: a short one is no longer than a young incident.
+/// Returns a signal's own window for a request: a short one is as much shorter as that of a young incident.
 fn own_window(own: Duration, request: &Request) -> Duration {
-    if request.is_young && own < USUAL_WINDOW { own.min(request.window) } else { own }
+    let shorter = own.as_secs() * request.window.as_secs() / USUAL_WINDOW.as_secs();
+    if request.is_young && own < USUAL_WINDOW { Duration::from_secs(shorter) } else { own }
+}
+
+/// Keeps the former values of signals whose own short window held too few scrapes when a young incident shortened it.
+pub(crate) fn keep_where_too_short(library: &Library, former: &Observations, young: &mut Observations) {
+    let window = |own: &String| humantime::parse_duration(own).ok();
+    for (signal, value) in &mut young.signals {
+        let entries = library.engines.values().filter_map(|engine| engine.signals.get(signal)?.window.as_ref());
+        let is_short = entries.filter_map(window).any(|own| own < USUAL_WINDOW);
+        if let Some(before) = former.signals.get(signal).filter(|_| is_short && value.value.is_none()) {
+            value.clone_from(before);
+        }
+    }
 }
 
 /// Plans the queries for these needs; the request's playbook is ignored.
@@ -399,12 +412,12 @@ mod tests {
     use crate::judge::steps;
 
     #[test]
-    fn a_short_window_of_a_signal_is_no_longer_than_a_young_incident_and_stays_else() {
+    fn a_short_window_of_a_signal_shrinks_with_that_of_a_young_incident_and_stays_else() {
         let of = |own, window, is_young| {
             let request = Request { is_young, window: Duration::from_secs(window), ..steps::tests::request(&[]) };
             own_window(Duration::from_secs(own), &request).as_secs()
         };
-        assert_eq!([of(180, 120, true), of(180, 210, true), of(1_800, 120, true)], [120, 180, 1_800]);
+        assert_eq!([of(180, 120, true), of(180, 210, true), of(1_800, 120, true)], [72, 126, 1_800]);
         assert_eq!([of(180, 120, false), of(180, 180, false), of(180, 61, false)], [180; 3], "somebody chose it");
     }
 }
