@@ -300,8 +300,28 @@ impl PendingDiagnosis<'_> {
         Some(screened.screening(self.library, &self.requested, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
-    /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
-    pub async fn finish(mut self) -> Diagnosis {
+    /// Finishes the diagnosis. Where nothing is left of an alert's symptom, the start of the incident is diagnosed too,
+    /// and counts if it is explained: an alert that waited, for Prometheus or for us, may come when all is over.
+    pub async fn finish(self) -> Diagnosis {
+        let (library, prometheus, requested, beside) =
+            (self.library, self.prometheus, self.requested.clone(), self.beside);
+        let started = self.started;
+        let now = Box::pin(self.finish_at()).await;
+        let is_over = now.symptom.verdict != SymptomVerdict::Confirmed && now.causes.is_empty() && !now.degraded;
+        let Some(request) = onset::at_start(&requested).filter(|_| is_over) else { return now };
+        let request = screen::with_time_left(&request, started, 1);
+        let pending = Box::pin(begin_with(library, prometheus, &request, beside, false)).await;
+        let (then, queries) = (Box::pin(pending.finish_at()).await, now.queries);
+        let is_explained = then.symptom.verdict == SymptomVerdict::Confirmed && !then.causes.is_empty();
+        let (queries, took_seconds) = (queries + then.queries, started.elapsed().as_secs_f64());
+        match is_explained {
+            true => Diagnosis { over_at: Some(now.at), queries, took_seconds, ..then },
+            false => Diagnosis { queries, took_seconds, ..now },
+        }
+    }
+
+    /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis of the request's time.
+    async fn finish_at(mut self) -> Diagnosis {
         if !self.pools.is_empty() {
             return Box::pin(self.of_each_pool()).await;
         }

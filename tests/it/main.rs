@@ -49,6 +49,7 @@ mod new;
 mod night;
 mod nowhere;
 mod outages;
+mod over;
 mod own_docs;
 mod own_overrides;
 mod own_playbooks;

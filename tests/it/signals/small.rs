@@ -312,6 +312,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("requests_in_prefill", 1.0),
         ("computed_prompt_token_rate", 200.0),
         ("prompt_token_rate", 250.0),
+        ("prompt_tokens_growth", 1.0),
         ("prefix_cache_hit_ratio", 0.2),
         ("prefix_cache_lost", 0.0),
         ("spec_acceptance_ratio", 0.625),
