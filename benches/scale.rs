@@ -14,11 +14,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use diagnose::health::{HealthQuery, evaluate_fleet};
-use diagnose::{ExtraSources, begin, observe, plan, queries};
+use diagnose::{ExtraSources, diagnose_early, observe, plan, queries};
 use findings::{Baseline, Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::{clock, playbook};
+use tokio::sync::oneshot;
 
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
@@ -206,9 +207,12 @@ async fn measured(
     for _ in 0..ROUNDS {
         // Another client shares no answers.
         let (client, started) = (client(), Instant::now());
-        let begun = begin(library, &client, &request, ExtraSources::default()).await;
-        first.push(started.elapsed());
-        last = Some(begun.finish().await);
+        let (early, judged) = oneshot::channel();
+        let verdict = async { judged.await.map(|_| started.elapsed()) };
+        let diagnosis = diagnose_early(library, &client, &request, ExtraSources::default(), Some(early));
+        let (verdict, diagnosis) = tokio::join!(verdict, diagnosis);
+        first.push(verdict.unwrap());
+        last = Some(diagnosis);
         whole.push(started.elapsed());
     }
     let queries = prometheus.queries().unwrap().split_off(logged);

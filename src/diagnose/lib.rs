@@ -3,16 +3,17 @@
 //! `plan` and `judge` are pure; [`observe()`] queries Prometheus, and `direct` reads exporters where Prometheus has no
 //! data.
 
+mod chain;
 mod config;
 mod direct;
 pub mod health;
 mod judge;
 mod kinds;
 mod observe;
-mod pending_diagnosis;
 mod pool_history;
 mod refine;
 
+pub use chain::{ExtraSources, diagnose, diagnose_early, diagnose_with};
 pub use config::{Config, moment};
 pub use direct::{Exporters, SavedPages, discover_exporters, identify, observe_with_exporters, targets};
 pub use judge::evidence::{evaluate, holds};
@@ -30,7 +31,6 @@ pub use observe::plan::{Plan, no_engine_reason, plan};
 pub use observe::pool::Pool;
 pub use observe::read_pages::PageReads;
 pub use observe::times::times;
-pub use pending_diagnosis::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};
 pub use pool_history::{PoolHistory, PoolHistoryRequest, PoolsOfDay, pool_history, pools_of_day, symptom_order};
 pub use refine::evidence_history::{HistoryRequest, evidence_history};
 pub use refine::impact::impact;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span, warn};
 
 use super::{ms, pause};
-use diagnose::{ExtraSources, begin, impact, moment};
+use diagnose::{ExtraSources, diagnose_early, impact, moment};
 use findings::{Diagnosis, Scope, Verdict};
 use knowledge::clock::{self, Backoff};
 use knowledge::failpoint::failpoint;
@@ -182,9 +182,11 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let logs = service.logs.of(&incident.alerts);
     // Exporters' pages have only current values.
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
-    let pending = begin(&service.library, &prometheus, &request, beside).await;
-    let first = if incident.open && incident.diagnosis.is_none() { pending.so_far() } else { None };
-    let (shown_early, diagnosis) = tokio::join!(show(service, incident, first), pending.finish());
+    let (early, first) = oneshot::channel();
+    let early = Some(early).filter(|_| incident.open && incident.diagnosis.is_none());
+    let shown = async { show(service, incident, first.await.ok()).await };
+    let diagnosis = diagnose_early(&service.library, &prometheus, &request, beside, early);
+    let (shown_early, diagnosis) = tokio::join!(shown, diagnosis);
     let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
     let entered = Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("none");
     service.metrics.diagnosis(

@@ -5,10 +5,11 @@ mod fleets;
 
 use std::time::{Duration, Instant};
 
-use diagnose::{ExtraSources, begin, diagnose, impact};
+use diagnose::{ExtraSources, diagnose, diagnose_early, impact};
 use findings::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use crate::harness::{DEADLINE, at, client, library, request, run, shared};
 pub(crate) use fleets::{FAULT_SECONDS, histories, history_of, moment};
@@ -325,8 +326,9 @@ fn what_is_said_before_the_onsets_are_known_is_not_taken_back() {
     for (name, entry) in cases {
         let (prometheus, request) = (shared(), asked(name, entry));
         let (so_far, whole) = run(async {
-            let begun = begin(library(), prometheus, &request, ExtraSources::default()).await;
-            (begun.so_far(), begun.finish().await)
+            let (early, so_far) = oneshot::channel();
+            let whole = diagnose_early(library(), prometheus, &request, ExtraSources::default(), Some(early)).await;
+            (so_far.await.ok(), whole)
         });
         let Some(so_far) = so_far else { continue };
         said += 1;

@@ -1,0 +1,185 @@
+//! The whole chain of a request: entry ─▶ observe ─▶ judge ─▶ screen ─▶ logs ─▶ onsets ─▶ assemble.
+
+mod seen;
+mod several_pools;
+
+use std::time::{Duration, Instant};
+
+use futures::future::join;
+use tokio::sync::oneshot;
+use tracing::{Instrument, debug_span};
+
+use self::seen::Seen;
+use self::several_pools::{of_each_pool, pools_of_cluster};
+use crate::direct::Exporters;
+use crate::judge;
+use crate::judge::assemble::assemble;
+use crate::observe::error_budget::error_budget;
+use crate::observe::log_sources::LogSources;
+use crate::observe::observe_result::{ObserveResult, RESERVE};
+use crate::refine::screen::{Screened, glance, screen, with_time_left};
+use crate::refine::{onset, rule};
+use detect::data;
+use findings::{Diagnosis, Request, SymptomVerdict};
+use knowledge::playbook::Library;
+use prom::Prometheus;
+
+/// The time that an error budget is said to be spent in where the start of the incident is unknown.
+const UNKNOWN_START: Duration = Duration::from_secs(3_600);
+
+/// The sources beside Prometheus.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExtraSources<'a> {
+    /// Direct reads of exporters, where Prometheus has no data.
+    pub exporters: Option<&'a Exporters>,
+    /// The replicas' logs.
+    pub logs: Option<&'a LogSources>,
+}
+
+/// Where a diagnosis asks, and since when.
+#[derive(Clone, Copy)]
+struct Sources<'a> {
+    prometheus: &'a Prometheus,
+    beside: ExtraSources<'a>,
+    started: Instant,
+}
+
+/// Runs a request: detect, plan, observe, judge.
+pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    diagnose_with(library, prometheus, request, ExtraSources::default()).await
+}
+
+/// Runs [`diagnose`] with more sources than Prometheus.
+pub async fn diagnose_with(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    beside: ExtraSources<'_>,
+) -> Diagnosis {
+    diagnose_early(library, prometheus, request, beside, None).await
+}
+
+/// Runs [`diagnose_with`], and sends the diagnosis without onsets to `early` as soon as it has a cause, unless data is
+/// missing or onsets may select another cause.
+///
+/// If the request names no playbook, the rules of its alerts are looked up. If it may be screened and its playbook
+/// explains nothing, not even with the logs, the clearest symptom of the pool is entered instead. Where nothing is left
+/// of an alert's symptom, the start of the incident is diagnosed too, and counts if it is explained: an alert that
+/// waited, for Prometheus or for us, may come when all is over.
+pub async fn diagnose_early(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    beside: ExtraSources<'_>,
+    early: Option<oneshot::Sender<Diagnosis>>,
+) -> Diagnosis {
+    let sources = Sources { prometheus, beside, started: Instant::now() };
+    let library = library.for_pool(&request.scope.dimensions);
+    let (requested, queries) = rule::with_playbook(library, prometheus, request, sources.started).await;
+    let now = Box::pin(of_moment(library, sources, requested.clone(), queries, true, early)).await;
+    let is_over = now.symptom.verdict != SymptomVerdict::Confirmed && now.causes.is_empty() && !now.degraded;
+    let Some(start) = onset::at_start(&requested).filter(|_| is_over) else { return now };
+    let start = with_time_left(&start, sources.started, 1);
+    let then = Box::pin(of_moment(library, sources, start, now.queries, true, None)).await;
+    let is_explained = then.symptom.verdict == SymptomVerdict::Confirmed && !then.causes.is_empty();
+    match is_explained {
+        true => Diagnosis { over_at: Some(now.at), ..then },
+        false => Diagnosis { queries: then.queries, took_seconds: then.took_seconds, ..now },
+    }
+}
+
+/// Diagnoses one moment; `queries` were sent before, and a request that `splits` may be about several pools.
+async fn of_moment(
+    library: &Library,
+    sources: Sources<'_>,
+    mut requested: Request,
+    queries: usize,
+    splits: bool,
+    early: Option<oneshot::Sender<Diagnosis>>,
+) -> Diagnosis {
+    let Sources { prometheus, started, .. } = sources;
+    let mut seen = Seen::nothing(library, &requested, queries);
+    if splits && requested.scope.is_of_a_cluster() {
+        let pools = pools_of_cluster(library, prometheus, &requested).await;
+        seen.observed.queries += 1;
+        if pools.len() > 1 {
+            return Box::pin(of_each_pool(library, sources, &requested, seen.observed, pools)).await;
+        }
+    }
+    if library.playbooks.contains_key(&requested.playbook) {
+        seen = Box::pin(Seen::of_playbook(library, sources, &requested, queries)).await;
+    }
+    let own = seen.verdict();
+    let mut pools = seen.pools(splits);
+    let mut screened: Option<Screened> = None;
+    if pools.is_empty() && requested.screen && !seen.observed.degraded && !seen.explains() {
+        if own == Some(SymptomVerdict::Confirmed) {
+            // Half of the time is left for the screening.
+            seen = seen.with_logs(sources, started + requested.deadline / 2).await;
+        }
+        if !seen.explains() {
+            let screening = Box::pin(seen.screened(sources, &requested)).instrument(debug_span!("screen"));
+            (seen, screened) = screening.await;
+            // An alert about another program: other symptoms here are not related to it.
+            requested.screen = screened.is_some();
+            pools = seen.pools(splits);
+        }
+    }
+    if !pools.is_empty() {
+        return Box::pin(of_each_pool(library, sources, &requested, seen.observed, pools)).await;
+    }
+    let screening = |screened: Option<&Screened>, seen: &Seen<'_>| {
+        Some(screened?.screening(seen.library, &requested, own, &seen.request.playbook, seen.judged.as_ref()))
+    };
+    if let Some(early) = early
+        && let Some(diagnosis) = seen.so_far(screening(screened.as_ref(), &seen), started)
+    {
+        // Whoever waited for it may have gone.
+        early.send(diagnosis).ok();
+    }
+    let deadline = started + requested.deadline.saturating_sub(RESERVE).max(RESERVE);
+    seen = seen.with_logs(sources, deadline).await;
+    let away = seen.observed.direct.as_ref().is_some_and(|direct| direct.because.is_without_prometheus());
+    let is_unscreened = requested.screen && screened.is_none() && !seen.observed.degraded;
+    let (pool, cache) = (seen.library, is_unscreened.then(|| seen.observed.cache.clone()));
+    let glance = async {
+        let request = glance(&requested, started);
+        Some(Box::pin(screen(pool, prometheus, &request, None, None, cache?)).instrument(debug_span!("screen")).await)
+    };
+    let (traced, glanced) = join(seen.traced(prometheus, deadline, away), glance).await;
+    seen = traced;
+    if let Some(window) = seen.young_window() {
+        seen = seen.young(sources, window).await.with_logs(sources, deadline).await;
+    }
+    // Of a symptom that does not hold it would only take time.
+    if !away && seen.verdict() == Some(SymptomVerdict::Confirmed) {
+        let onset = seen.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
+        let since = onset.into_iter().chain(seen.request.since).min().unwrap_or(seen.request.at - UNKNOWN_START);
+        let asked = error_budget(pool, prometheus, &seen.request, &seen.observed.detection, since, deadline);
+        let (budget, queries) = Box::pin(asked).instrument(debug_span!("budget")).await;
+        seen.observed.error_budget = budget;
+        seen.observed.queries += queries;
+    }
+    if let Some((_, glanced, observed)) = glanced {
+        seen.observed.queries += observed.cache.queries.saturating_sub(seen.observed.cache.queries);
+        seen.observed.cache.missing = seen.observed.cache.missing.take().or(observed.cache.missing);
+        screened = Some(glanced);
+    }
+    if is_blind(own, screened.as_ref(), &seen.observed) {
+        let (elsewhere, queries) = data(pool, prometheus, &seen.request.scope, seen.request.at, deadline).await;
+        seen.observed.queries += queries;
+        seen.observed.elsewhere = elsewhere;
+    }
+    let screening = screening(screened.as_ref(), &seen);
+    assemble(pool, &seen.request, seen.observed, seen.judged, screening, started.elapsed())
+}
+
+/// Returns true if the alert's own symptom, else every symptom, could not be judged although Prometheus answered.
+fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &ObserveResult) -> bool {
+    let blind = match own {
+        Some(own) => own == SymptomVerdict::NoData,
+        None => screened.is_some_and(|screened| screened.looked_at.is_empty()),
+    };
+    // A pool in the missing part has not gone.
+    blind && !observed.degraded && observed.incomplete().is_none()
+}
