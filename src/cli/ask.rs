@@ -186,9 +186,6 @@ pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
 }
 
 /// As [`read`]; also returns the whole content of the file.
-///
-/// # Errors
-/// As [`read`].
 pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
     let mut body = Vec::new();
     let source_name = if path == "-" { "standard input" } else { path };

@@ -154,9 +154,6 @@ impl Gate {
     }
 
     /// Decides about a query, and waits for a slot; callers drop it at their deadline.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
     pub(super) async fn enter(self: &Arc<Self>, slots: &QuerySlots) -> Result<Slot, PromError> {
         let pass = || {
             self.pass().inspect_err(|_| {

@@ -229,9 +229,6 @@ impl Prometheus {
     }
 
     /// Evaluates `query` over a range; waits for a free slot and for the answer until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Prometheus::query`].
     pub async fn query_range(
         &self,
         query: &str,
@@ -318,9 +315,6 @@ impl Prometheus {
     }
 
     /// Returns the server's clock, in unix seconds.
-    ///
-    /// # Errors
-    /// As [`Prometheus::query`].
     pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
@@ -331,9 +325,6 @@ impl Prometheus {
     }
 
     /// Sends a trivial query to check that Prometheus answers.
-    ///
-    /// # Errors
-    /// As [`Prometheus::query`].
     pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), PromError> {
         if let Some(error) = &self.unasked {
             return Err(error.clone());

@@ -91,9 +91,6 @@ impl Prometheus {
     }
 
     /// Returns the alerting rules with one of these names; filtered here too, as some servers ignore the parameter.
-    ///
-    /// # Errors
-    /// As [`Prometheus::alerting_rules`].
     pub async fn rules_named(&self, names: &[String], deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
         let pairs = names.iter().map(|name| ("rule_name[]", name));
         let named = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();

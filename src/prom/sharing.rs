@@ -22,9 +22,6 @@ pub(super) fn server_of(url: &str) -> (String, String) {
 impl Prometheus {
     /// Creates a client for each entry, in order and with its labels. Entries with one server (scheme, host and port) share
     /// its slots, as many as the largest `concurrency` among them, of which each takes half, and whether it works.
-    ///
-    /// # Errors
-    /// As [`Prometheus::new`].
     pub fn sharing(configs: &[Config]) -> Result<Vec<(Self, Labels)>, PromError> {
         let clients = Self::sharing_within(configs, CircuitLimits::default())?;
         Ok(clients.into_iter().zip(configs.iter().map(|config| config.labels.clone())).collect())

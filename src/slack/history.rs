@@ -110,9 +110,6 @@ impl Slack {
 
     /// Deletes one of our messages, or the file that it shares, which also deletes the message. Succeeds if it is
     /// already gone.
-    ///
-    /// # Errors
-    /// See [`Slack::post`].
     pub async fn remove(&self, channel: &str, message: &MarkedMessage) -> Result<(), SlackError> {
         let result = match &message.file {
             Some(file) => self.form::<Value>("files.delete", &[("file", file)]).await,

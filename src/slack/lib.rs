@@ -183,9 +183,6 @@ impl Slack {
     }
 
     /// Calls `chat.postMessage` for a reply in a thread that the channel shows as well.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn broadcast(
         &self,
         to: Destination<'_>,
@@ -203,9 +200,6 @@ impl Slack {
     }
 
     /// Calls `chat.postEphemeral`: only `user` sees the message.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn post_ephemeral(
         &self,
         to: Destination<'_>,
@@ -217,9 +211,6 @@ impl Slack {
     }
 
     /// Calls `chat.update`; text above 4,000 characters is refused as `msg_too_long`.
-    ///
-    /// # Errors
-    /// See [`SlackError::is_gone`].
     pub async fn update(&self, at: &Posted, message: &SlackMessage) -> Result<Posted, SlackError> {
         let arguments = Arguments { ts: Some(&at.ts), ..Arguments::new(Destination::channel(&at.channel), message) };
         self.call("chat.update", &arguments).await
@@ -227,9 +218,6 @@ impl Slack {
 
     /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `replace` edits the message
     /// of the button, `in_channel` shows the post to everybody.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn respond(
         &self,
         response_url: &str,
@@ -259,9 +247,6 @@ impl Slack {
     /// stored, for an image block. `alt` is the alternative text of an image. Returns the file's id.
     ///
     /// Source: <https://docs.slack.dev/messaging/working-with-files/#upload>.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn upload(
         &self,
         name: &str,
@@ -329,17 +314,11 @@ impl Slack {
     }
 
     /// Calls `auth.test`: the owner of the token.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn identity(&self) -> Result<Identity, SlackError> {
         self.call("auth.test", &json!({})).await
     }
 
     /// Calls `users.info`.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn user(&self, id: &str) -> Result<User, SlackError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -349,9 +328,6 @@ impl Slack {
     }
 
     /// Calls `usergroups.users.list`: the members of a user group, by id.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn group_members(&self, group: &str) -> Result<Vec<String>, SlackError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -361,9 +337,6 @@ impl Slack {
     }
 
     /// Calls `apps.connections.open` with the app-level token: the WebSocket address for Socket Mode.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn open_socket(&self, app_token: &str) -> Result<String, SlackError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -377,9 +350,6 @@ impl Slack {
     }
 
     /// Calls any method that takes JSON.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn call<R>(&self, method: &str, arguments: &(impl Serialize + Send + Sync)) -> Result<R, SlackError>
     where
         R: for<'de> Deserialize<'de> + Send,
@@ -401,9 +371,6 @@ impl Slack {
     }
 
     /// Calls any method that takes a form; some take nothing else.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn form<R>(&self, method: &str, arguments: &[(&str, &str)]) -> Result<R, SlackError>
     where
         R: for<'de> Deserialize<'de> + Send,

@@ -14,9 +14,6 @@ impl Slack {
     }
 
     /// Calls `views.publish`: shows a view in a user's Home tab of the app.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
     pub async fn publish_home(&self, user: &str, view: &Value) -> Result<(), SlackError> {
         self.call::<Value>("views.publish", &json!({ "user_id": user, "view": view })).await.map(drop)
     }

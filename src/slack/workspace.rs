@@ -40,9 +40,6 @@ pub struct ChannelInfo {
 
 impl Slack {
     /// Calls `auth.test` and reads its headers.
-    ///
-    /// # Errors
-    /// See [`Slack::post`].
     pub async fn introduction(&self) -> Result<TokenInfo, SlackError> {
         let (body, headers) = self.with_headers("auth.test").await?;
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -55,9 +52,6 @@ impl Slack {
     }
 
     /// Finds a channel by its id or `#name`; `None` if no such channel is visible to us.
-    ///
-    /// # Errors
-    /// See [`Slack::post`].
     pub async fn channel(&self, channel: &str) -> Result<Option<ChannelInfo>, SlackError> {
         #[derive(Deserialize)]
         struct One {
@@ -93,9 +87,6 @@ impl Slack {
     }
 
     /// Calls `usergroups.list`: the ids of the workspace's enabled user groups.
-    ///
-    /// # Errors
-    /// See [`Slack::post`].
     pub async fn groups(&self) -> Result<Vec<String>, SlackError> {
         let answer: Value = self.form("usergroups.list", &[("include_disabled", "false")]).await?;
         let groups = answer["usergroups"].as_array().into_iter().flatten();
@@ -103,9 +94,6 @@ impl Slack {
     }
 
     /// Finds an active user; `None` if there is none, or the account is deactivated.
-    ///
-    /// # Errors
-    /// See [`Slack::post`].
     pub async fn member(&self, id: &str) -> Result<Option<User>, SlackError> {
         match self.user(id).await {
             Ok(user) => Ok(Some(user).filter(|user| !user.deleted)),

@@ -130,18 +130,12 @@ pub struct EndedCall {
 
 impl Store {
     /// Writes a line, or the result of the attempt with the same id.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
         write_line(&self.write, entry).await
     }
 
     /// Writes an action that has no effect outside the store and is done with this: its line, the new revision of the
     /// incident's message and the post in its thread, in one transaction.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn audit_note(&self, entry: &AuditEntry, post: &SlackMessage, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         write_line(&mut *tx, entry).await?;
@@ -157,9 +151,6 @@ impl Store {
     /// one of them gets true. "failed" may become "done" later, when the post appears. The post about the result in the
     /// incident's threads, and the new revision of the message after a successful escalation, are written in the same
     /// transaction.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn end_escalation(
         &self,
         entry: &AuditEntry,
@@ -193,9 +184,6 @@ impl Store {
     /// Begins an escalation: writes its line and queues its call in one transaction, so that a line without a call is
     /// one that is made directly. Does nothing if the incident was escalated after `since`, unless that failed; of
     /// concurrent callers, on all replicas, one does not get [`Escalated::Already`].
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn escalate(
         &self,
         entry: &AuditEntry,
@@ -232,9 +220,6 @@ impl Store {
     }
 
     /// Returns the line with this id; `None` if there is none.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn audit_entry(&self, id: &str) -> Result<Option<AuditEntry>, StoreError> {
         let row = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit WHERE id = $1",
@@ -245,9 +230,6 @@ impl Store {
     /// Returns escalations since `since` whose post has ended while the line says "begun", those whose line says "failed"
     /// although the post was found later, and those begun before `lost` that neither a post nor a pager's delivery
     /// calls for; at most 50, oldest first.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn ended_calls(&self, since: Timestamp, lost: Timestamp) -> Result<Vec<EndedCall>, StoreError> {
         let rows = sqlx::query(
             "SELECT a.incident_id, a.id AS line,
@@ -279,9 +261,6 @@ impl Store {
     }
 
     /// Returns the newest lines since `since`, newest first.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn audited(&self, since: Timestamp, most: u32) -> Result<Vec<AuditEntry>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
@@ -295,9 +274,6 @@ impl Store {
     }
 
     /// Returns the newest 200 completed actions on an incident as notes for its message, oldest first.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
     pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit

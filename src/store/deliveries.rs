@@ -81,9 +81,6 @@ pub struct MessageEffects {
 impl Store {
     /// Records that a revision was delivered, and queues what its thread gets. The stored state of the thread is not
     /// overwritten, and an escalation that was requested meanwhile is still due.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn delivered(
         &self,
         delivery: &Delivery,
@@ -134,9 +131,6 @@ impl Store {
 
     /// Records a posted message whose answer was lost and that was found: it becomes the incident's message and is
     /// updated. Returns false if the incident has another message meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn found_message(
         &self,
         incident: &str,
@@ -177,9 +171,6 @@ impl Store {
     /// Removes the record of the incident's message, which was deleted in Slack, so that a new one is posted;
     /// concurrent callers cause one post. Returns false without changes if this happened `most` times before and the
     /// incident is not over: a user does not want the message.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn forget_message(
         &self,
         incident: &str,
@@ -216,9 +207,6 @@ impl Store {
     }
 
     /// Stores the state that the thread of the incident's message in this channel described last.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn save_thread_state(&self, incident: &str, channel: &str, state: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE deliveries SET told = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2")
             .bind(incident)
@@ -230,9 +218,6 @@ impl Store {
     }
 
     /// Postpones a delivery until `due`.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn postpone(
         &self,
         delivery: &Delivery,
@@ -259,9 +244,6 @@ impl Store {
 
     /// Returns channel and timestamp of an incident's message in Slack. Of several, one in a channel that accepts
     /// messages is preferred, and the wanted channel to a stand-in.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn place_of(&self, incident: &str) -> Result<Option<(String, String)>, StoreError> {
         let row = sqlx::query(
             "SELECT posted_to, posted_ts FROM deliveries
@@ -277,9 +259,6 @@ impl Store {
 
     /// Removes the delivery of a pager that was added for an escalation only and never called, so that it gets no
     /// updates.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn unpage(&self, delivery: &Delivery) -> Result<(), StoreError> {
         let remove = "DELETE FROM deliveries WHERE incident_id = $1 AND sink = 'pager' AND channel = $2
                         AND posted_ts IS NULL AND escalation IS NULL";
@@ -288,9 +267,6 @@ impl Store {
     }
 
     /// Ends an escalation; a later one that was requested meanwhile stays queued.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn escalation_ended(&self, delivery: &Delivery, escalation: &str) -> Result<(), StoreError> {
         let end = "UPDATE deliveries SET escalation = NULL
                    WHERE incident_id = $1 AND sink = 'pager' AND channel = $2 AND escalation = $3";
@@ -300,9 +276,6 @@ impl Store {
 
     /// Gives up a delivery at this revision, with the reason; a later change of the incident starts it again, also one
     /// that came meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn give_up(
         &self,
         delivery: &Delivery,

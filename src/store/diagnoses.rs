@@ -29,9 +29,6 @@ pub struct Due {
 impl Store {
     /// Takes incidents whose diagnosis is due by a lease of `lease_ms`, so that only one replica takes each; first those that
     /// have none yet.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
         let rows = sqlx::query(self.engine.sql(
             "WITH due AS (SELECT id FROM incidents WHERE diagnose_due_ms <= $1
@@ -55,9 +52,6 @@ impl Store {
 
     /// Stores a diagnosis and the due time of the next one. `incident.revision` is the diagnosed revision: if the group
     /// changed meanwhile, another diagnosis is due at once. `says_more` is true if the message changes.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn save_diagnosis(
         &self,
         incident: &Incident,
@@ -100,9 +94,6 @@ impl Store {
 
     /// Stores a diagnosis without onsets, so that Slack shows it at once; sinks without edits wait for
     /// [`Self::save_diagnosis`]. Returns false without changes if the group changed meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn show_diagnosis(
         &self,
         incident: &Incident,
@@ -130,9 +121,6 @@ impl Store {
     }
 
     /// Stores the impact of an incident, unless it fires again. With `None` the last message is sent without it.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn save_impact(&self, id: &str, impact: Option<&Impact>, now: Timestamp) -> Result<(), StoreError> {
         let json = impact.map(serde_json::to_string).transpose().map_err(|e| unreadable("impact", id, &e))?;
         let mut tx = self.begin().await?;
@@ -153,9 +141,6 @@ impl Store {
 
     /// Makes a new diagnosis of an open incident due. Returns false if it is over, or its alerts select no playbook and
     /// name no pool.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn diagnose_now(&self, incident: &str, now: Timestamp) -> Result<bool, StoreError> {
         let update = sqlx::query(
             "UPDATE incidents SET diagnose_due_ms = $2, diagnose_tries = 0

@@ -28,9 +28,6 @@ pub struct DigestContent<T> {
 
 impl Store {
     /// Returns what `of` takes of each incident of a digest; empty if the digest does not exist.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn digest_incidents<T>(
         &self,
         digest: &str,
@@ -71,9 +68,6 @@ impl Store {
     }
 
     /// Returns those of these incidents that a person has acknowledged last, in the same order.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn acknowledged_by(&self, who: &str, ids: &[String]) -> Result<Vec<String>, StoreError> {
         let numbered: Vec<(String, i64)> = ids.iter().map(|id| (id.clone(), 0)).collect();
         let mut own = BTreeSet::new();

@@ -87,9 +87,6 @@ pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64
 impl Store {
     /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
     /// is due at `next` at the earliest, or soon if an incident has become critical meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn digest_delivered(
         &self,
         digest: &Digest,
@@ -142,9 +139,6 @@ impl Store {
 
     /// Records a digest's message whose answer was lost and that was found, with the people it called, if any. Returns
     /// false if the digest has another message meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn found_digest(
         &self,
         digest: &str,
@@ -185,9 +179,6 @@ impl Store {
     }
 
     /// Moves a digest to this channel, as a new message.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn digest_moved(&self, digest: &Digest, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE digests SET channel = $2, posted_to = NULL, posted_ts = NULL, due_ms = $3, tries = tries + 1,
@@ -205,9 +196,6 @@ impl Store {
     /// Removes the record of a digest's message, which was deleted in Slack, so that a new one is posted. Returns false
     /// without changes if this happened `most` times before: a user does not want the message. When all its incidents
     /// are over, the last state may be posted once more.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn forget_digest_message(&self, digest: &Digest, most: u32, now: Timestamp) -> Result<bool, StoreError> {
         let update = sqlx::query(
             "UPDATE digests SET posted_to = NULL, posted_ts = NULL, due_ms = $2, tries = 0, owner = NULL,
@@ -225,9 +213,6 @@ impl Store {
     }
 
     /// Postpones a digest until `due`.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn digest_postponed(
         &self,
         digest: &Digest,
@@ -240,9 +225,6 @@ impl Store {
 
     /// Gives up a digest at these revisions, with the reason; the next incident that joins starts it again, also one
     /// that joined meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn digest_given_up(
         &self,
         digest: &Digest,

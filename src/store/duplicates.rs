@@ -37,9 +37,6 @@ pub enum ValidMessages {
 
 impl Store {
     /// Schedules a duplicate check at `due`.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn schedule_duplicate_check(&self, check: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO looks (subject, channel, thread_ts, since_ms, due_ms) VALUES ($1, $2, $3, $4, $5)
@@ -56,9 +53,6 @@ impl Store {
     }
 
     /// Records a finished check; the next one is at `next`, if any.
-    ///
-    /// # Errors
-    /// See [`Self::schedule_duplicate_check`].
     pub async fn finish_duplicate_check(
         &self,
         check: &DuplicateCheck,
@@ -82,9 +76,6 @@ impl Store {
     }
 
     /// Postpones a check until `due`.
-    ///
-    /// # Errors
-    /// See [`Self::schedule_duplicate_check`].
     pub async fn postpone_duplicate_check(&self, check: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         let query = sqlx::query("UPDATE looks SET due_ms = $3, owner = NULL WHERE subject = $1 AND channel = $2");
         query.bind(&check.subject).bind(&check.channel).bind(unix_ms(due)).execute(&self.write).await?;
@@ -92,9 +83,6 @@ impl Store {
     }
 
     /// Returns the valid messages of an incident, a digest, a weekly summary or a post.
-    ///
-    /// # Errors
-    /// See [`Self::schedule_duplicate_check`].
     pub async fn valid_messages(&self, subject: &str) -> Result<ValidMessages, StoreError> {
         let rows = sqlx::query(
             "SELECT posted_ts FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND posted_ts IS NOT NULL
@@ -113,9 +101,6 @@ impl Store {
     }
 
     /// Returns a channel's id, taken from an earlier message posted to it by this name.
-    ///
-    /// # Errors
-    /// See [`Self::schedule_duplicate_check`].
     pub async fn channel_id(&self, name: &str) -> Result<Option<String>, StoreError> {
         let id = sqlx::query_scalar(
             "SELECT posted_to FROM deliveries WHERE sink = 'slack' AND channel = $1 AND posted_to IS NOT NULL

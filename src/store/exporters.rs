@@ -7,9 +7,6 @@ use findings::ExporterTarget;
 
 impl Store {
     /// Replaces the stored exporters of a Prometheus, identified by its address.
-    ///
-    /// # Errors
-    /// When the database refuses.
     pub async fn remember_exporters(&self, prometheus: &str, targets: &[ExporterTarget]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.engine.hold(&mut tx, &["exporters"]).await?;
@@ -29,9 +26,6 @@ impl Store {
     }
 
     /// Returns the exporters that a Prometheus listed last.
-    ///
-    /// # Errors
-    /// When the database refuses.
     pub async fn exporters(&self, prometheus: &str) -> Result<Vec<ExporterTarget>, StoreError> {
         let rows = sqlx::query("SELECT url, target FROM exporters WHERE prometheus = $1 ORDER BY engine, url")
             .bind(prometheus)

@@ -29,9 +29,6 @@ pub struct Feedback {
 
 impl Store {
     /// Stores a user's feedback; replaces the user's earlier feedback on the incident.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn give_feedback(&self, feedback: &Feedback) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO feedback (incident_id, who, at_ms, is_right, named, cause, comment)
@@ -52,9 +49,6 @@ impl Store {
     }
 
     /// Returns all feedback, by incident, the newest of each incident last.
-    ///
-    /// # Errors
-    /// See [`Self::give_feedback`].
     pub async fn feedback(&self) -> Result<Vec<Feedback>, StoreError> {
         let rows = sqlx::query(
             "SELECT incident_id, who, at_ms, is_right, named, cause, comment FROM feedback

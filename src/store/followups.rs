@@ -22,9 +22,6 @@ pub struct Followup {
 
 impl Store {
     /// Schedules a check at each time of `due`; replaces earlier ones of the same incident and kind.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn follow_up(&self, incident: &str, kind: &str, data: &str, due: &[Timestamp]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.engine.hold(&mut tx, &[incident]).await?;
@@ -48,9 +45,6 @@ impl Store {
     }
 
     /// Takes due follow-ups by a lease of `lease_ms`, so that only one replica takes each and a crash does not lose it.
-    ///
-    /// # Errors
-    /// See [`Self::follow_up`].
     pub async fn take_followups(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Followup>, StoreError> {
         let rows = sqlx::query(self.engine.sql(
             "WITH due AS (SELECT id FROM followups WHERE due_ms <= $1 ORDER BY due_ms LIMIT $3
@@ -75,9 +69,6 @@ impl Store {
     }
 
     /// Deletes a follow-up that is done or given up.
-    ///
-    /// # Errors
-    /// See [`Self::follow_up`].
     pub async fn followed_up(&self, id: &str) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM followups WHERE id = $1").bind(id).execute(&self.write).await?;
         Ok(())

@@ -104,9 +104,6 @@ pub(super) use select_incidents;
 
 impl Store {
     /// Returns the incidents with these ids, in the same order; deleted and unreadable ones are left out.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn each(&self, ids: &[String]) -> Result<Vec<Incident>, StoreError> {
         let mut incidents = Vec::with_capacity(ids.len());
         for id in ids {
@@ -120,9 +117,6 @@ impl Store {
     }
 
     /// Returns the alerts of an incident without those that cannot be read.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub(super) async fn alerts_of(&self, id: &str) -> Result<Vec<Alert>, StoreError> {
         let sql =
             "SELECT incident_id, status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint";
@@ -161,18 +155,12 @@ impl Store {
     }
 
     /// Returns the ids of the newest incidents.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn recent(&self, most: u32) -> Result<Vec<String>, StoreError> {
         let ids = sqlx::query_scalar("SELECT id FROM incidents ORDER BY opened_ms DESC, id DESC LIMIT $1");
         Ok(ids.bind(i64::from(most)).fetch_all(&self.read).await?)
     }
 
     /// Records an acknowledgement. Returns false if the incident is over, or this person has acknowledged already.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn acknowledge(&self, incident: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
         let update = sqlx::query(
             "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3
@@ -187,9 +175,6 @@ impl Store {
     }
 
     /// Increments the revision, so that the message is updated.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn touch(&self, incident: &str) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         bump(&mut tx, incident).await?;
@@ -199,9 +184,6 @@ impl Store {
 
     /// Resolves open incidents without a notification since `before`, at most [`STALE_AT_ONCE`] at once. Returns their
     /// number.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
         let resolved: Vec<String> = sqlx::query_scalar(self.engine.sql(

@@ -7,6 +7,8 @@
 //! Several replicas can share a PostgreSQL. Groups with the same key are admitted one after the other
 //! (`DatabaseEngine::hold`), work is claimed by a lease, and the leases of a dead replica are released by the others
 //! (`replicas.rs`).
+//!
+//! Everything here fails when the database does; what else makes a method fail stands with it.
 
 mod admission;
 mod alerts;

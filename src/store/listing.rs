@@ -42,9 +42,6 @@ fn severity_pattern(severity: &str) -> String {
 
 impl Store {
     /// Returns the incidents that a query selects; newest first, with at most [`ALERTS`] alerts each, and without notes.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn listed(&self, query: &IncidentQuery, most: u32) -> Result<Vec<Incident>, StoreError> {
         let (mut incidents, mut before) = (Vec::new(), query.before.clone());
         let state = query.state.map(IncidentState::as_str).unwrap_or_default();
@@ -94,9 +91,6 @@ impl Store {
 
     /// Returns the ids of those of these listed incidents of which an alert has had this value of the label `severity`,
     /// in any case; `state` is that of their list. It reads all of their alerts.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn with_severity(
         &self,
         listed: &[Incident],
@@ -119,9 +113,6 @@ impl Store {
     }
 
     /// Returns the number of open incidents and of all stored ones.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn counts(&self) -> Result<(u64, u64), StoreError> {
         let row = sqlx::query(
             "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open, (SELECT COUNT(*) FROM incidents) AS kept",

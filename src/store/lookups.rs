@@ -36,9 +36,6 @@ pub struct MessageState {
 
 impl Store {
     /// Returns the messages of an incident, by sink and channel.
-    ///
-    /// # Errors
-    /// See [`Self::incidents`].
     pub async fn messages_of(&self, incident: &str) -> Result<Vec<MessageState>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.sink, d.channel, d.posted_to, d.posted_ts, d.revision, d.note, i.revision AS newest
@@ -63,9 +60,6 @@ impl Store {
     }
 
     /// Returns the ids of incidents, newest first: only open ones if `open`, only those opened since `since` if given.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn incidents(&self, open: bool, since: Option<Timestamp>, most: u32) -> Result<Vec<String>, StoreError> {
         let ids = sqlx::query_scalar(
             "SELECT id FROM incidents WHERE (state = 'open' OR $1 = 0) AND opened_ms >= $2
@@ -76,9 +70,6 @@ impl Store {
     }
 
     /// Returns the incident with this message; `None` for the message of a digest.
-    ///
-    /// # Errors
-    /// See [`Self::incidents`].
     pub async fn incident_at(&self, channel: &str, ts: &str) -> Result<Option<String>, StoreError> {
         let ids = sqlx::query_scalar(
             "SELECT incident_id FROM deliveries WHERE posted_to = $1 AND posted_ts = $2 AND digest_id IS NULL LIMIT 1",
@@ -87,9 +78,6 @@ impl Store {
     }
 
     /// Returns the events of an incident, oldest first.
-    ///
-    /// # Errors
-    /// See [`Self::incidents`].
     pub async fn events(&self, incident: &str, most: u32) -> Result<Vec<IncidentEvent>, StoreError> {
         let rows = sqlx::query("SELECT at_ms, what, detail FROM events WHERE incident_id = $1 ORDER BY at_ms LIMIT $2");
         let rows = rows.bind(incident).bind(i64::from(most)).fetch_all(&self.read).await?;
@@ -102,9 +90,6 @@ impl Store {
     }
 
     /// Returns the number of incidents whose cause was rated right and wrong; the last rating of an incident counts.
-    ///
-    /// # Errors
-    /// See [`Self::incidents`].
     pub async fn found_right(&self) -> Result<(i64, i64), StoreError> {
         let row = sqlx::query(
             "SELECT CAST(COALESCE(SUM(f.is_right), 0) AS BIGINT) AS yes, CAST(COUNT(*) - COALESCE(SUM(f.is_right), 0) AS BIGINT) AS no

@@ -67,9 +67,6 @@ pub struct DigestedDelivery {
 impl Store {
     /// Returns the users and groups called in this channel since the incident became critical; `None` if the incident
     /// has no message of its own there, or only a stand-in.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn called_people(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned ELSE '' END AS called
@@ -81,9 +78,6 @@ impl Store {
     }
 
     /// Returns the deliveries of the incidents that a digest covers, by incident id.
-    ///
-    /// # Errors
-    /// See [`Self::called_people`].
     pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, DigestedDelivery>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.incident_id, d.channel, d.told,
@@ -105,9 +99,6 @@ impl Store {
 
     /// Queues calls of users and user groups, by id, in the thread in this channel, each only once while it waits, and
     /// records together with them whom the incident has mentioned there.
-    ///
-    /// # Errors
-    /// See [`Self::called_people`].
     pub async fn queue_mentions(
         &self,
         incident: &str,

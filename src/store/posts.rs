@@ -77,9 +77,6 @@ pub struct Post {
 impl Store {
     /// Queues an answer to a user for the incident's thread in a channel that accepts messages. Returns false without
     /// changes if the incident has no thread.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn queue_answer(
         &self,
         incident: &str,
@@ -93,18 +90,12 @@ impl Store {
     }
 
     /// Queues a post about changes for the thread in this channel; it includes changes that wait already.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn queue_change(&self, incident: &str, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         self.queue([incident, channel], PostKind::Change, ["", ""], now).await.map(drop)
     }
 
     /// Queues a picture of the evidence for a cause for all threads. A picture that waits already shows the newest
     /// state too.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         queue_everywhere(&mut tx, incident, PostKind::Picture, cause, now).await?;
@@ -127,9 +118,6 @@ impl Store {
     }
 
     /// Records a sent post with its timestamp; `None` for a picture, whose timestamp is unknown.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn posted(&self, post: &Post, ts: Option<&str>) -> Result<(), StoreError> {
         let update = sqlx::query("UPDATE posts SET state = 'done', note = NULL, posted_ts = $2 WHERE id = $1");
         update.bind(&post.id).bind(ts).execute(&self.write).await?;
@@ -138,9 +126,6 @@ impl Store {
 
     /// Records a post whose answer was lost and that was found, with the state that it described. Returns false if the
     /// id is not that of a post, or the post is recorded already.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn found_post(&self, id: &str, ts: &str, state: Option<&str>) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let recorded = sqlx::query(
@@ -163,9 +148,6 @@ impl Store {
     }
 
     /// Closes a post that is not needed any more.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn post_needless(&self, post: &Post, note: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE posts SET state = 'done', note = $2 WHERE id = $1")
             .bind(&post.id)
@@ -176,9 +158,6 @@ impl Store {
     }
 
     /// Postpones a post until `due`.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn post_postponed(
         &self,
         post: &Post,
@@ -190,9 +169,6 @@ impl Store {
     }
 
     /// Gives up a post, with the reason.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn post_given_up(&self, post: &Post, note: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         fail(&mut tx, &post.id, note).await?;
@@ -204,9 +180,6 @@ impl Store {
 
     /// Gives up posts that have waited since `before` for the message whose thread they belong to. Returns their
     /// number.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn give_up_orphans(&self, before: Timestamp) -> Result<u64, StoreError> {
         let update = sqlx::query(
             "UPDATE posts SET state = 'failed', note = 'the incident has no message in Slack'

@@ -25,9 +25,6 @@ pub struct Refusal {
 
 impl Store {
     /// Records that Slack refuses messages for a channel.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn refused(&self, channel: &str, code: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO refusals (channel, code, since_ms, checked_ms) VALUES ($1, $2, $3, $3)
@@ -42,9 +39,6 @@ impl Store {
     }
 
     /// Returns the channels that refuse messages, by name.
-    ///
-    /// # Errors
-    /// See [`Self::refused`].
     pub async fn refusals(&self) -> Result<Vec<Refusal>, StoreError> {
         let rows = sqlx::query(
             "SELECT channel, code, since_ms, checked_ms,
@@ -70,27 +64,18 @@ impl Store {
 
     /// Claims the report of a channel's refusal to people. Returns true for one caller, until
     /// [`Self::release_refusal_report`].
-    ///
-    /// # Errors
-    /// See [`Self::refused`].
     pub async fn claim_refusal_report(&self, channel: &str, now: Timestamp) -> Result<bool, StoreError> {
         let claim = sqlx::query("UPDATE refusals SET told_ms = $2 WHERE channel = $1 AND told_ms IS NULL");
         Ok(claim.bind(channel).bind(unix_ms(now)).execute(&self.write).await?.rows_affected() > 0)
     }
 
     /// Releases the claim, because nobody could be informed; the next caller tries again.
-    ///
-    /// # Errors
-    /// See [`Self::refused`].
     pub async fn release_refusal_report(&self, channel: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE refusals SET told_ms = NULL WHERE channel = $1").bind(channel).execute(&self.write).await?;
         Ok(())
     }
 
     /// Ends a refusal and makes the waiting messages due. Returns false if there was no refusal.
-    ///
-    /// # Errors
-    /// See [`Self::refused`].
     pub async fn accepted(&self, channel: &str, now: Timestamp) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let ended = accepts(&mut tx, channel, unix_ms(now)).await?;
@@ -99,9 +84,6 @@ impl Store {
     }
 
     /// Adds a delivery of an incident to `other` while `channel` refuses it; only once. Returns true if it was added.
-    ///
-    /// # Errors
-    /// See [`Self::refused`].
     pub async fn stand_in(
         &self,
         incident: &str,

@@ -183,9 +183,6 @@ impl Store {
 
     /// Has the Slack messages of other open incidents updated that name this one, or begin to: at its first diagnosis
     /// and at its end. At most [`TOLD`] of the place and of its nodes; those of digests name nobody.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn update_neighbours(
         &self,
         incident: &Incident,

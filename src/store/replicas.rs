@@ -111,9 +111,6 @@ impl Rhythm {
 impl Store {
     /// Writes this replica's heartbeat, then releases the leases of dead replicas. Each statement is committed by itself:
     /// what a failure leaves is released by the next heartbeat.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn heartbeat(&self, now: Timestamp) -> Result<Heartbeat, StoreError> {
         let Some(heartbeats) = &self.heartbeats else {
             return Ok(Heartbeat { alive: 1, released: 0 });
@@ -154,9 +151,6 @@ impl Store {
 
     /// Makes the interrupted work of ended processes due, and unreadable rows pending again; called at a start. On
     /// PostgreSQL only the work of replicas that have left; that of killed ones follows with later heartbeats.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         unreadable::try_again(&mut tx, unix_ms(now)).await?;

@@ -16,18 +16,12 @@ const MOST: i64 = 100_000;
 
 impl Store {
     /// Records a request. Returns true for exactly one of all callers with this id, on all replicas.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn claim_request(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         let insert = sqlx::query("INSERT INTO requests (id, at_ms) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
         Ok(insert.bind(id).bind(unix_ms(now)).execute(&self.write).await?.rows_affected() > 0)
     }
 
     /// Gives a request back whose work failed, so that the same one may be tried again.
-    ///
-    /// # Errors
-    /// See [`Self::claim_request`].
     pub async fn forget_request(&self, id: &str) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM requests WHERE id = $1").bind(id).execute(&self.write).await?;
         Ok(())
@@ -35,9 +29,6 @@ impl Store {
 
     /// Deletes ids that are older than `before` or too many: the oldest [`ROWS_AT_ONCE`]. Returns their number; 0 if
     /// none is left.
-    ///
-    /// # Errors
-    /// See [`Self::claim_request`].
     pub async fn forget_requests(&self, before: Timestamp) -> Result<u64, StoreError> {
         let old = "DELETE FROM requests WHERE id IN
              (SELECT id FROM requests

@@ -66,9 +66,6 @@ impl Growing {
 impl Store {
     /// Deletes surplus rows of open incidents, one slice each, so that an incident that flaps for ever stays bounded.
     /// Returns the number of rows; 0 if nothing is left to delete.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn thin(&self) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for growing in &GROWING {
@@ -89,9 +86,6 @@ impl Store {
 
     /// Deletes incidents resolved before `before`, with all their rows: the oldest [`INCIDENTS_AT_ONCE`], or a slice of
     /// the rows of one. Returns the number deleted; 0 if none is left.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
         let old =
             "SELECT id FROM incidents WHERE state = 'resolved' AND resolved_ms < $1 ORDER BY resolved_ms LIMIT $2";
@@ -117,9 +111,6 @@ impl Store {
 
     /// Deletes lines of the audit log that are older than `before`: the oldest [`ROWS_AT_ONCE`]. Returns their number;
     /// 0 if none is left.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
         let old = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ms < $1 ORDER BY at_ms LIMIT $2)";
         let deleted = sqlx::query(old).bind(unix_ms(before)).bind(ROWS_AT_ONCE).execute(&self.write).await?;

@@ -177,9 +177,6 @@ impl Store {
 
     /// Makes work due that is scheduled later than possible, because it was written by a clock that was ahead. Returns
     /// the number of rows.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
         let LongestWaits { diagnosis, delivery, followup, duplicate_check } = *longest;
         let limits = [diagnosis, delivery, delivery, delivery, delivery, followup, duplicate_check];

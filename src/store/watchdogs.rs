@@ -34,9 +34,6 @@ impl Store {
     /// Expects these sources and no others: those that are expected already keep their times, others are forgotten. All
     /// replicas must have the same sources: while they differ, during a rolling update, silence is not noticed. A time in
     /// the future, written by a clock that was ahead, becomes `now`.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn expect_watchdogs(&self, sources: &[String], now: Timestamp) -> Result<(), StoreError> {
         let known = self.watchdogs().await?;
         for Watchdog { source, .. } in known.iter().filter(|known| !sources.contains(&known.source)) {
@@ -58,9 +55,6 @@ impl Store {
     }
 
     /// Records a notification of the always-firing alert; it survives a power cut.
-    ///
-    /// # Errors
-    /// See [`Self::expect_watchdogs`].
     pub async fn record_watchdog(&self, source: &str, firing: bool, now: Timestamp) -> Result<(), StoreError> {
         let record = match firing {
             true => {
@@ -77,9 +71,6 @@ impl Store {
     }
 
     /// Returns the expected sources, by name.
-    ///
-    /// # Errors
-    /// See [`Self::expect_watchdogs`].
     pub async fn watchdogs(&self) -> Result<Vec<Watchdog>, StoreError> {
         let rows = sqlx::query("SELECT source, expected_ms, seen_ms, ended_ms FROM watchdogs ORDER BY source");
         let rows = rows.fetch_all(&self.read).await?;
@@ -94,9 +85,6 @@ impl Store {
     }
 
     /// Returns the open incidents of a group key, of all sources.
-    ///
-    /// # Errors
-    /// See [`Self::expect_watchdogs`].
     pub async fn open_of_group(&self, group_key: &str) -> Result<Vec<OpenIncident>, StoreError> {
         let rows = sqlx::query("SELECT id, source, notified_ms FROM incidents WHERE group_key = $1 AND state = 'open'");
         let rows = rows.bind(group_key).fetch_all(&self.read).await?;

@@ -36,9 +36,6 @@ macro_rules! of_week {
 
 impl Store {
     /// Returns the incidents that began in a channel's week.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn week(&self, channel: &str, since: Timestamp, until: Timestamp) -> Result<Week, StoreError> {
         let rows = sqlx::query(of_week!(
             "i.id, i.state, i.reason, i.critical, i.refired, i.playbook, i.started_ms, i.opened_ms, i.resolved_ms,
@@ -71,9 +68,6 @@ impl Store {
     }
 
     /// Returns the diagnosis of an incident and its source; `None` if there is none, or it cannot be read.
-    ///
-    /// # Errors
-    /// See [`Self::week`].
     pub async fn diagnosis_of(&self, incident: &str) -> Result<Option<(String, Diagnosis)>, StoreError> {
         let row = sqlx::query("SELECT source, diagnosis FROM incidents WHERE id = $1").bind(incident);
         let Some(row) = row.fetch_optional(&self.read).await? else { return Ok(None) };
@@ -85,9 +79,6 @@ impl Store {
 
     /// Returns the incidents before a time that had a cause in a pool, and what was done at the last one of all that are
     /// over; `over` are the newest ones since that time, newest first.
-    ///
-    /// # Errors
-    /// See [`Self::week`].
     pub async fn cause_history(
         &self,
         cause: &PoolCause,

@@ -63,9 +63,6 @@ impl WeeklyEnd {
 
 impl Store {
     /// Returns the end of the newest known week of each channel.
-    ///
-    /// # Errors
-    /// When the store fails; also in the methods below.
     pub async fn newest_weeklies(&self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
         let newest = "SELECT channel, MAX(until_ms) AS until_ms FROM weeklies GROUP BY channel";
         let rows = sqlx::query(newest).fetch_all(&self.read).await?;
@@ -79,9 +76,6 @@ impl Store {
     /// earlier one, so that a first start does not post about a time before it. Nothing is written if a week of the
     /// channel ended less than a day before, or later: the clock, its time zone or the configuration has changed. Returns
     /// true if it is due.
-    ///
-    /// # Errors
-    /// See [`Self::newest_weeklies`].
     pub async fn schedule_weekly(&self, weekly: &Weekly, now: Timestamp) -> Result<bool, StoreError> {
         let written = sqlx::query(
             "INSERT INTO weeklies (id, channel, since_ms, until_ms, state, due_ms)
@@ -104,9 +98,6 @@ impl Store {
     }
 
     /// Records a posted summary. Returns false if another message of it is recorded already.
-    ///
-    /// # Errors
-    /// See [`Self::newest_weeklies`].
     pub async fn weekly_posted(
         &self,
         id: &str,
@@ -128,9 +119,6 @@ impl Store {
     }
 
     /// Postpones a summary until `due`.
-    ///
-    /// # Errors
-    /// See [`Self::newest_weeklies`].
     pub async fn weekly_postponed(
         &self,
         weekly: &Weekly,
@@ -142,9 +130,6 @@ impl Store {
     }
 
     /// Ends a summary that is not posted, with the reason.
-    ///
-    /// # Errors
-    /// See [`Self::newest_weeklies`].
     pub async fn weekly_ended(&self, weekly: &Weekly, end: WeeklyEnd, note: &str) -> Result<(), StoreError> {
         let update = "UPDATE weeklies SET state = $2, note = $3, owner = NULL, began_ms = NULL WHERE id = $1";
         sqlx::query(update).bind(&weekly.id).bind(end.as_str()).bind(note).execute(&self.write).await?;
@@ -153,9 +138,6 @@ impl Store {
 
     /// Deletes summaries of weeks that ended before `before`, but the newest of each channel: without it the next one
     /// would count as the first. Returns their number.
-    ///
-    /// # Errors
-    /// See [`Self::newest_weeklies`].
     pub async fn forget_weeklies(&self, before: Timestamp) -> Result<u64, StoreError> {
         let old = "DELETE FROM weeklies WHERE until_ms < $1 AND EXISTS
                      (SELECT 1 FROM weeklies later WHERE later.channel = weeklies.channel AND later.until_ms > weeklies.until_ms)";

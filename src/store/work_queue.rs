@@ -85,9 +85,6 @@ pub struct PendingItem {
 impl Store {
     /// Returns due work by priority, then by waiting time; at most `most` items per channel and priority. Takes no
     /// lease.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<PendingItem>, StoreError> {
         let mut out = Vec::new();
         for (what, sql, read) in [
@@ -116,9 +113,6 @@ impl Store {
 
     /// Takes an item by a lease of `lease_ms`. Returns false if another replica has taken it, or has posted it
     /// meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn take(&self, waiting: &PendingItem, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
         let query = match &waiting.work {
             PendingWork::Message(delivery) => sqlx::query(
@@ -187,9 +181,6 @@ impl Store {
 
     /// Returns the due times of the next diagnosis and the next delivery. A delivery that is due already waits for a
     /// rate limit and is not included.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn next_due(&self, now: Timestamp) -> Result<(Option<i64>, Option<i64>), StoreError> {
         let row = sqlx::query(
             "SELECT (SELECT MIN(diagnose_due_ms) FROM incidents WHERE diagnose_due_ms IS NOT NULL) AS diagnosis,
@@ -212,9 +203,6 @@ impl Store {
 
     /// Returns the number of open incidents, of due diagnoses and of messages that are not up to date, without those of pagers. A message
     /// that its channel refuses does not count once another channel shows the incident.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub async fn depths(&self, now: Timestamp) -> Result<(i64, i64, i64), StoreError> {
         let row = sqlx::query(
             "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open,

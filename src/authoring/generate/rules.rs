@@ -18,9 +18,6 @@ const RECORD: &str = "llm-diagnose.record.";
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
 /// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
-///
-/// # Errors
-/// As [`rules`].
 pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let plain = rules(library, options)?;
     let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();

@@ -139,9 +139,6 @@ impl Alertmanager {
     }
 
     /// Returns one silence; `None` if the id is unknown or invalid.
-    ///
-    /// # Errors
-    /// See [`Self::create`].
     pub async fn silence(&self, id: &str) -> Result<Option<Silence>, AlertmanagerError> {
         match self.json(self.request(Method::GET, &["silence", id])).await {
             Ok(silence) => Ok(Some(silence)),
@@ -151,9 +148,6 @@ impl Alertmanager {
     }
 
     /// Returns all active and pending silences, the one that ends first at the top.
-    ///
-    /// # Errors
-    /// See [`Self::create`].
     pub async fn silences(&self) -> Result<Vec<Silence>, AlertmanagerError> {
         let all: Vec<Value> = self.json(self.request(Method::GET, &["silences"])).await?;
         // A newer version may use fields that cannot be parsed; such silences are left out.
@@ -172,9 +166,6 @@ impl Alertmanager {
     }
 
     /// Returns the labels of the alerts in Alertmanager that meet all matchers.
-    ///
-    /// # Errors
-    /// See [`Self::create`].
     pub async fn alerts(&self, matchers: &[SilenceMatcher]) -> Result<Vec<Labels>, AlertmanagerError> {
         #[derive(Deserialize)]
         struct AlertAnswer {

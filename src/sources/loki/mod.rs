@@ -138,9 +138,6 @@ impl Loki {
     }
 
     /// Checks that the server answers as Loki does; used to check a configuration.
-    ///
-    /// # Errors
-    /// See [`LokiError`].
     pub async fn ready(&self, deadline: Instant) -> Result<(), LokiError> {
         self.check_labels_exist(Some(""), deadline).await
     }
