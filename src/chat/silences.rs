@@ -15,8 +15,6 @@ use slack::SlackRequest;
 use sources::alertmanager::{self, Silence};
 use store::{AuditResult, Incident};
 
-/// The action of the button that expires a silence; its value is the silence's id.
-const EXPIRE: &str = Act::Expire.as_str();
 /// Silences in a list.
 const LISTED: usize = 20;
 
@@ -38,7 +36,7 @@ pub(super) async fn create(
             return send_ephemeral_line(desk, inbound, silence::problem(desk, &error)).await;
         }
     };
-    let button = Block::Buttons(vec![silence::expire_button(desk, &created.id, EXPIRE)]);
+    let button = Block::Buttons(vec![silence::expire_button(desk, &created.id, Act::Expire.as_str())]);
     let body = silence::announcement(desk, actor(inbound), incident, &created, comment, button);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
@@ -48,10 +46,10 @@ pub(super) async fn create(
 
 /// Expires a silence.
 pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    if !permit(desk, inbound, EXPIRE, None, Power::of(Act::Expire)).await {
+    if !permit(desk, inbound, Act::Expire.as_str(), None, Power::of(Act::Expire)).await {
         return;
     }
-    let Some(mut attempt) = attempt::begin(desk, inbound, EXPIRE, None).await else { return };
+    let Some(mut attempt) = attempt::begin(desk, inbound, Act::Expire.as_str(), None).await else { return };
     match alertmanager::expire(&desk.alertmanagers, id).await {
         Ok(ended) => {
             let incident = incident_of(desk, &ended).await;
@@ -103,7 +101,11 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest) {
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
         parts.push(Block::Paragraph(described(desk, silence)));
         // Action ids must be unique within a message.
-        parts.push(Block::Buttons(vec![silence::expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+        parts.push(Block::Buttons(vec![silence::expire_button(
+            desk,
+            &silence.id,
+            &format!("{}:{i}", Act::Expire.as_str()),
+        )]));
     }
     if silences.len() > LISTED {
         parts.push(Block::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));

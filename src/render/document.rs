@@ -1,5 +1,7 @@
 //! The document of a report: the same blocks for a page and for Markdown, each of which prints them within its limits.
 
+use strum::IntoStaticStr;
+
 use message::{Block, BlockGroup, DocumentBlock, Line};
 
 /// A report as sections of blocks, independent of the medium.
@@ -26,7 +28,8 @@ impl Document {
 }
 
 /// The key of a section, or of an answer, which is a group of one. Tickets name them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum SectionKey {
     Head,
     Why,
@@ -59,34 +62,7 @@ pub(super) enum SectionKey {
 impl SectionKey {
     /// Returns the key as the anchor of a page.
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::Why => "why",
-            Self::Do => "do",
-            Self::Related => "related",
-            Self::Picture => "picture",
-            Self::Timeline => "timeline",
-            Self::Answers => "answers",
-            Self::Logs => "logs",
-            Self::Topology => "topology",
-            Self::Alerts => "alerts",
-            Self::Rules => "rules",
-            Self::Evidence => "evidence",
-            Self::Not => "not",
-            Self::Unchecked => "unchecked",
-            Self::Parts => "parts",
-            Self::Redacted => "redacted",
-            Self::Tickets => "tickets",
-            Self::Bundles => "bundles",
-            Self::Goal => "goal",
-            Self::Metrics => "metrics",
-            Self::Model => "model",
-            Self::Hardware => "hardware",
-            Self::Workload => "workload",
-            Self::Deployment => "deployment",
-            Self::Versions => "versions",
-            Self::Open => "open",
-        }
+        self.into()
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 use sqlx::{Any, Executor, Row};
+use strum::{EnumString, IntoStaticStr};
 
 use super::deliveries::queue_page;
 use super::ids::new_id;
@@ -18,8 +19,9 @@ use message::{Message, SlackMessage};
 pub const DOWNLOAD: &str = "download";
 
 /// The result of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum AuditResult {
     /// It began; its result is not known, or not yet.
     Begun,
@@ -34,21 +36,7 @@ pub enum AuditResult {
 impl AuditResult {
     /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn of(text: &str) -> Self {
-        match text {
-            "done" => Self::Done,
-            "refused" => Self::Refused,
-            "failed" => Self::Failed,
-            _ => Self::Begun,
-        }
+        self.into()
     }
 }
 
@@ -319,7 +307,7 @@ fn read(row: &AnyRow) -> Result<AuditEntry, StoreError> {
         what: row.try_get("what")?,
         incident: row.try_get("incident_id")?,
         target: row.try_get("target")?,
-        result: AuditResult::of(&row.try_get::<String, _>("result")?),
+        result: row.try_get::<&str, _>("result")?.parse().unwrap_or(AuditResult::Begun),
         detail: row.try_get("detail")?,
     })
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::Row;
+use strum::{EnumString, IntoStaticStr};
 
 use super::connections::StoreConnection;
 use super::events::record_event;
@@ -13,7 +14,8 @@ use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
 /// The destination of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Sink {
     /// A Slack channel.
     Slack,
@@ -26,19 +28,7 @@ pub enum Sink {
 impl Sink {
     /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Slack => "slack",
-            Self::Console => "console",
-            Self::Pager => "pager",
-        }
-    }
-
-    pub(super) fn of(text: &str) -> Self {
-        match text {
-            "slack" => Self::Slack,
-            "pager" => Self::Pager,
-            _ => Self::Console,
-        }
+        self.into()
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::any::AnyRow;
+use strum::{EnumString, IntoStaticStr};
 
 use super::connections::StoreConnection;
 use super::events::record_event;
@@ -14,7 +15,8 @@ use knowledge::clock::{from_unix_ms, unix_ms};
 use message::{Message, SlackMessage};
 
 /// The kind of a post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum PostKind {
     /// The changes since the last post of the thread; determined when it is sent.
     Change,
@@ -31,18 +33,9 @@ pub enum PostKind {
 }
 
 impl PostKind {
-    const ALL: [Self; 6] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
-
     /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Change => "change",
-            Self::Picture => "picture",
-            Self::Mention => "mention",
-            Self::Verify => "verify",
-            Self::Note => "note",
-            Self::Answer => "answer",
-        }
+        self.into()
     }
 }
 
@@ -302,8 +295,7 @@ pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
     let id: String = row.try_get("id")?;
     let kind: String = row.try_get("kind")?;
     let tries: i64 = row.try_get("tries")?;
-    let kind_by_name = PostKind::ALL.into_iter().find(|k| k.as_str() == kind);
-    let kind = kind_by_name.ok_or_else(|| StoreError::Unreadable {
+    let kind = kind.parse().map_err(|_| StoreError::Unreadable {
         what: "kind of a post",
         id: id.clone(),
         error: format!("`{kind}` is unknown"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
+use strum::IntoStaticStr;
 
 use super::refusals::accepts;
 use super::{PostponeReason, Store, StoreError};
@@ -44,21 +45,13 @@ impl Weekly {
 }
 
 /// A weekly summary that will not be posted, or is not needed any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum WeeklyEnd {
     /// It was not meant to be posted.
     Skipped,
     /// It could not be posted.
     Failed,
-}
-
-impl WeeklyEnd {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Skipped => "skipped",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 impl Store {
@@ -132,7 +125,7 @@ impl Store {
     /// Ends a summary that is not posted, with the reason.
     pub async fn weekly_ended(&self, weekly: &Weekly, end: WeeklyEnd, note: &str) -> Result<(), StoreError> {
         let update = "UPDATE weeklies SET state = $2, note = $3, owner = NULL, began_ms = NULL WHERE id = $1";
-        sqlx::query(update).bind(&weekly.id).bind(end.as_str()).bind(note).execute(&self.write).await?;
+        sqlx::query(update).bind(&weekly.id).bind(<&str>::from(end)).bind(note).execute(&self.write).await?;
         Ok(())
     }
 

@@ -288,7 +288,7 @@ fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let ts: Option<String> = row.try_get("posted_ts")?;
     let delivery = Delivery {
         incident: row.try_get("incident_id")?,
-        sink: Sink::of(row.try_get("sink")?),
+        sink: row.try_get::<&str, _>("sink")?.parse().unwrap_or(Sink::Console),
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),

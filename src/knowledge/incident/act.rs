@@ -3,10 +3,12 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 /// An act on an incident, mostly by a button.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Act {
     /// Acknowledge the incident.
     Acknowledge,
@@ -37,46 +39,14 @@ pub enum Act {
 }
 
 impl Act {
-    /// All acts.
-    pub const ALL: [Self; 13] = [
-        Self::Acknowledge,
-        Self::Again,
-        Self::Note,
-        Self::Evidence,
-        Self::Right,
-        Self::Wrong,
-        Self::Silence,
-        Self::Expire,
-        Self::Escalate,
-        Self::Done,
-        Self::Verify,
-        Self::Digest,
-        Self::Bundle,
-    ];
-
     /// Returns the name used in buttons, the audit log and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Acknowledge => "acknowledge",
-            Self::Again => "again",
-            Self::Note => "note",
-            Self::Evidence => "evidence",
-            Self::Right => "right",
-            Self::Wrong => "wrong",
-            Self::Silence => "silence",
-            Self::Expire => "expire",
-            Self::Escalate => "escalate",
-            Self::Done => "done",
-            Self::Verify => "verify",
-            Self::Digest => "digest",
-            Self::Bundle => "bundle",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the act of a button's id; `None` for an unknown id. The id `verify:1` is one of several of the same act.
     pub fn of(id: &str) -> Option<Self> {
-        let id = id.split_once(':').map_or(id, |(act, _)| act);
-        Self::ALL.into_iter().find(|act| act.as_str() == id)
+        id.split_once(':').map_or(id, |(act, _)| act).parse().ok()
     }
 }
 

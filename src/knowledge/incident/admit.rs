@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::{IncidentState, KnownIncident};
 use crate::alert::{AlertGroup, AlertStatus};
@@ -19,8 +20,9 @@ use crate::clock;
 const ALL_RESOLVED: &str = "all alerts resolved";
 
 /// The reason why a notification changed an incident or left it unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum AdmitReason {
     /// The group fires for the first time.
     First,
@@ -45,32 +47,9 @@ pub enum AdmitReason {
 }
 
 impl AdmitReason {
-    /// All reasons.
-    pub const ALL: [Self; 9] = [
-        Self::First,
-        Self::NewAlerts,
-        Self::FewerAlerts,
-        Self::StillFiring,
-        Self::Resolved,
-        Self::Refired,
-        Self::Duplicate,
-        Self::Late,
-        Self::ResolvedUnseen,
-    ];
-
     /// Returns the name in metric labels and in the store.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::NewAlerts => "new_alerts",
-            Self::FewerAlerts => "fewer_alerts",
-            Self::StillFiring => "still_firing",
-            Self::Resolved => "resolved",
-            Self::Refired => "refired",
-            Self::Duplicate => "duplicate",
-            Self::Late => "late",
-            Self::ResolvedUnseen => "resolved_unseen",
-        }
+        self.into()
     }
 }
 

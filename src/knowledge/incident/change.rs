@@ -31,20 +31,25 @@ impl ChangeReason {
 
     /// Reads the name that the store keeps.
     pub fn from_name(name: &str) -> Self {
-        let others = [Self::Stale, Self::Unreadable, Self::ReadableAgain];
-        let reasons = AdmitReason::ALL.map(Self::Notification).into_iter().chain(others);
-        reasons.into_iter().find(|reason| reason.as_str() == name).unwrap_or_else(|| Self::Other(name.to_owned()))
+        match name {
+            "stale" => Self::Stale,
+            "unreadable" => Self::Unreadable,
+            "readable_again" => Self::ReadableAgain,
+            name => name.parse().map_or_else(|_| Self::Other(name.to_owned()), Self::Notification),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use strum::VariantArray;
+
     use super::*;
 
     #[test]
     fn a_reason_is_read_as_it_was_stored_also_one_of_another_version() {
         let others = [ChangeReason::Stale, ChangeReason::Unreadable, ChangeReason::ReadableAgain];
-        for reason in AdmitReason::ALL.map(ChangeReason::Notification).into_iter().chain(others) {
+        for reason in AdmitReason::VARIANTS.iter().copied().map(ChangeReason::Notification).chain(others) {
             assert_eq!(ChangeReason::from_name(reason.as_str()), reason);
         }
         assert_eq!(ChangeReason::from_name("merged"), ChangeReason::Other("merged".to_owned()));

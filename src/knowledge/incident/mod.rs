@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::alert::AlertStatus;
 
@@ -32,8 +33,9 @@ pub fn short_id(id: &str) -> &str {
 }
 
 /// The state of an incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum IncidentState {
     /// At least one alert fires.
     Open,
@@ -44,10 +46,7 @@ pub enum IncidentState {
 impl IncidentState {
     /// Returns the name in the store.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Resolved => "resolved",
-        }
+        self.into()
     }
 }
 

@@ -21,10 +21,9 @@ mod select;
 mod tables;
 mod tickets;
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use crate::signal::GpuVendor;
 
@@ -373,22 +372,14 @@ impl Verify {
 }
 
 /// The severity of a generated alert: a page only if users are affected now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Pages the on-call.
     Critical,
     /// Posts to chat.
     Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-        })
-    }
 }
 
 /// An alert rule that is generated for a playbook.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The shape of `redaction.yaml`; a site's own file adds rules, or replaces those with the same id.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -98,8 +99,9 @@ pub enum ValueCheck {
 }
 
 /// The kind of a named thing, for pseudonyms: `pod-1`, `node-2`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum NameKind {
     /// A pod, container instance or replica.
     Pod,
@@ -130,20 +132,7 @@ pub enum NameKind {
 impl NameKind {
     /// Returns the prefix of the pseudonyms.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pod => "pod",
-            Self::Workload => "workload",
-            Self::Node => "node",
-            Self::Namespace => "namespace",
-            Self::Host => "host",
-            Self::Cluster => "cluster",
-            Self::Team => "team",
-            Self::Customer => "customer",
-            Self::Zone => "zone",
-            Self::Container => "container",
-            Self::Release => "release",
-            Self::Uid => "uid",
-        }
+        self.into()
     }
 }
 
