@@ -186,6 +186,9 @@ pub enum HealthOutput {
     Json,
 }
 
+/// The default base URL of the runbook pages.
+const RUNBOOKS: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks";
+
 /// The arguments of `generate`.
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
@@ -215,15 +218,11 @@ pub enum GenerateCommand {
         #[arg(long = "for", value_name = "DURATION", value_parser = window)]
         hold: Option<Duration>,
         /// The base URL of the runbook pages.
-        #[arg(
-            long,
-            value_name = "URL",
-            default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
-        )]
+        #[arg(long, value_name = "URL", default_value = RUNBOOKS)]
         runbook_base: String,
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
+        /// The output.
+        #[command(flatten)]
+        output: OutputFile,
     },
     /// A Grafana dashboard of the recorded series, from user-visible signals to single replicas.
     Dashboard {
@@ -234,15 +233,11 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// The base URL of the runbook pages.
-        #[arg(
-            long,
-            value_name = "URL",
-            default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
-        )]
+        #[arg(long, value_name = "URL", default_value = RUNBOOKS)]
         runbook_base: String,
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
+        /// The output.
+        #[command(flatten)]
+        output: OutputFile,
     },
     /// A runbook page for every playbook, which the rules' `runbook_url` points to.
     Runbooks {
@@ -254,29 +249,13 @@ pub enum GenerateCommand {
         output: PathBuf,
     },
     /// The JSON schema of the generic webhook's payload; docs/webhook.md describes it.
-    WebhookSchema {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    WebhookSchema(OutputFile),
     /// The JSON schema of `summary.json`, the report in every bundle.
-    ReportSchema {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    ReportSchema(OutputFile),
     /// The OpenAPI document of the HTTP API, which `/api/v1/openapi.json` serves too.
-    Openapi {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    Openapi(OutputFile),
     /// The JSON schema of the output of `backtest`.
-    BacktestSchema {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    BacktestSchema(OutputFile),
     /// A manual page for every command: `man llm-diagnose`, `man llm-diagnose-serve`.
     Man {
         /// The output directory.
@@ -284,26 +263,26 @@ pub enum GenerateCommand {
         output: PathBuf,
     },
     /// The page that documents the Slack commands.
-    Commands {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    Commands(OutputFile),
     /// The page with every key of playbooks, causes, signals and the other data files.
-    Format {
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
-    },
+    Format(OutputFile),
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
         /// The kind of file; all by default.
         #[arg(long, value_name = "KIND", value_parser = data_file_kinds())]
         of: Option<String>,
-        /// The output file; `-` is standard output.
-        #[arg(long, value_name = "FILE|-", default_value = "-")]
-        output: String,
+        /// The output.
+        #[command(flatten)]
+        output: OutputFile,
     },
+}
+
+/// The output of a generated file.
+#[derive(Debug, Args)]
+pub struct OutputFile {
+    /// The output file; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    pub output: String,
 }
 
 fn data_file_kinds() -> clap::builder::PossibleValuesParser {

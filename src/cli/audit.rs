@@ -1,18 +1,15 @@
 //! `audit`: prints the audit log.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 
-use super::args::{HealthOutput, window};
+use super::args::{HealthOutput, StateArgs, window};
+use super::store::with_store;
 use crate::cli::output::outln;
 use knowledge::clock;
 use render::clean;
-use service::config::{Config, visit_store};
-use store::StoreAccess;
 
 /// The arguments of `audit`.
 #[derive(Debug, Args)]
@@ -20,9 +17,9 @@ use store::StoreAccess;
     after_help = "Exit status: 0 done, 2 wrong use.\nThe log is kept as long as incidents are (`incident.keep`)."
 )]
 pub struct AuditArgs {
-    /// The service's configuration, for its store.
-    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
-    pub config: Option<PathBuf>,
+    /// The store.
+    #[command(flatten)]
+    pub state: StateArgs,
     /// The age of the oldest entry: 24h, 30d.
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = window)]
     pub since: Duration,
@@ -35,14 +32,8 @@ pub struct AuditArgs {
 }
 
 pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let entries = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::ReadOnly).await?;
-        let entries = store.audited(clock::before(clock::now(), args.since), args.most).await?;
-        store.close().await;
-        anyhow::Ok(entries)
-    })?;
+    let since = clock::before(clock::now(), args.since);
+    let entries = with_store(&args.state.config()?, async |store| Ok(store.audited(since, args.most).await?))?;
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&entries)?),
         HealthOutput::Text => {

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{CapacityArgs, Format};
-use super::library;
+use super::store::block_on;
+use super::{configuration, library};
 use crate::cli::output::{out, outln};
 
 use capacity::{CapacityReport, ModelSpec, PlannedDeployment};
@@ -25,7 +26,7 @@ const NO_PROMETHEUS: u8 = 3;
 const FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let config = configuration(args.config.as_deref())?;
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let model = args.model.as_deref().map(read).transpose()?;
     if model.is_none() && args.deployment.gpu.is_some() {
@@ -49,12 +50,8 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
             let labels: Labels = args.labels.iter().cloned().collect();
             target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
             let scope = Scope::of_labels(&labels);
-            match observe(args, &config, &labels, &scope)? {
-                Ok(observed) => {
-                    ::capacity::compare(computed, &scope, &observed.observations, observed.remarks(), observed.degraded)
-                }
-                Err(code) => return Ok(code),
-            }
+            let observed = observe(args, &config, &labels, &scope)?;
+            ::capacity::compare(computed, &scope, &observed.observations, observed.remarks(), observed.degraded)
         }
     };
     match args.output {
@@ -110,16 +107,8 @@ fn read(path: &str) -> anyhow::Result<ModelSpec> {
     ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| source_name.to_owned())
 }
 
-fn observe(
-    args: &CapacityArgs,
-    config: &Config,
-    labels: &Labels,
-    scope: &Scope,
-) -> anyhow::Result<Result<ObserveResult, ExitCode>> {
-    let library = match library(config.playbooks.dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(Err(code)),
-    };
+fn observe(args: &CapacityArgs, config: &Config, labels: &Labels, scope: &Scope) -> anyhow::Result<ObserveResult> {
+    let library = library(config.playbooks.dir.as_deref())?;
     let selected = match &args.prometheus {
         Some(url) => prom::Config { url: url.clone(), ..prom::Config::default() },
         None => {
@@ -132,9 +121,9 @@ fn observe(
     let at = args.at.unwrap_or_else(clock::now);
     let window = args.window.unwrap_or(config.diagnose.window);
     let deadline = args.deadline.unwrap_or(config.diagnose.deadline);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let checked_labels = target::known_values(&library, (&prometheus, &selected.labels), labels, at, deadline);
-    runtime.block_on(checked_labels)?;
-    let signals = &::capacity::SIGNALS;
-    Ok(Ok(runtime.block_on(observe_signals(&library, &prometheus, scope, signals, at, window, deadline))))
+    block_on(async {
+        target::known_values(&library, (&prometheus, &selected.labels), labels, at, deadline).await?;
+        let signals = &::capacity::SIGNALS;
+        Ok(observe_signals(&library, &prometheus, scope, signals, at, window, deadline).await)
+    })
 }

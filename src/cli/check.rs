@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::DataArgs;
-use super::{printed, whole_library};
+use super::{FINDINGS, printed, whole_library};
 use crate::cli::output::outln;
 use authoring::check::CaseResult;
 use authoring::generate::RuleOptions;
@@ -19,10 +19,7 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// Runs the lints; fails if there are findings.
 pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.as_deref();
-    let library = match load(dir) {
-        Ok(library) => library,
-        Err(problems) => return Ok(printed(&problems, ExitCode::FAILURE)),
-    };
+    let library = load(dir).map_err(|problems| printed(&problems, Some(FINDINGS)))?;
     let problems = check::all(&library, dir);
     for problem in &problems {
         outln!("{problem}\n");
@@ -60,10 +57,7 @@ fn changes_rules(library: &Library) -> bool {
 
 /// Runs the verdict tests; fails if one of the user's fails, or without own files any, or there is none.
 pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
-    let library = match whole_library(args.dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = whole_library(args.dir.as_deref())?;
     let results = match check::run(&library) {
         Ok(results) => results,
         Err(problems) => {

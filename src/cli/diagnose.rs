@@ -7,24 +7,19 @@ use anyhow::{Context, bail};
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
 use super::printed_diagnosis::print_diagnosis;
-use super::{NOT_ANSWERED, cleaned, engines, health, library};
+use super::{NOT_ANSWERED, cleaned, configuration, configured_library, engines, health};
 use crate::cli::output::{out, outln};
 use diagnose::health::Triage;
 use diagnose::{Exporters, ExtraSources};
 use prom::Prometheus;
-use service::config::Config;
 use sources::exporter::ExporterReader;
 
 use render::Phrases;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let mut config = configuration(args.config.as_deref())?;
     args.sources.put_into(&mut config);
-    let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    config.extend_library(&mut library)?;
+    let library = configured_library(args.playbooks.as_deref(), &config)?;
     if let Some(names) = engines::named(&args)? {
         return engines::run(&args, &config, &library, &names);
     }

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use anyhow::Context;
 
+use super::FINDINGS;
 use super::args::{DoctorArgs, HealthOutput};
+use super::store::block_on;
 use crate::cli::output::{out, outln};
 use app::doctor::{Findings, run_checks};
 use findings::health::SignalAvailability;
@@ -13,8 +14,6 @@ use knowledge::clip::format_error;
 use service::config::Config;
 use service::readiness::{Finding, Level};
 
-/// Exit status when there are findings.
-const FINDINGS: u8 = 1;
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
 
@@ -43,9 +42,10 @@ pub(super) fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
         (None, Some(config)) => config.prometheus.clone(),
         (None, None) => Vec::new(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals));
-    Ok(findings)
+    block_on(async {
+        run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals).await;
+        Ok(findings)
+    })
 }
 
 fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {

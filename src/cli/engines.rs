@@ -15,6 +15,7 @@ use url::{Host, Url};
 use super::args::{DiagnoseArgs, Output};
 use super::printed_diagnosis::print_diagnosis;
 use super::saved::saved;
+use super::store::block_on;
 use super::{NOT_ANSWERED, ask, redactor};
 use crate::cli::output::out;
 use diagnose::{Exporters, ExtraSources, SavedPages, diagnose_with, identify};
@@ -64,9 +65,8 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
         "--at, --last, --baseline and --fresh need Prometheus: engines tell only what is now; leave them out"
     );
     ensure!(args.output != Output::Queries, "--output queries: without Prometheus there are no queries");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
-    let work = async {
+    block_on(async {
         let Some(pages) = pages(library, names, args.apart).await? else { return Ok(ExitCode::from(NOT_ANSWERED)) };
         let (exporters, saved_at) = (pages.exporters, pages.saved_at);
         ensure!(args.watch.is_none() || saved_at.is_none(), "--watch reads addresses, and these are files");
@@ -90,8 +90,7 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
             };
             tokio::time::sleep(pause).await;
         }
-    };
-    runtime.block_on(work)
+    })
 }
 
 fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::Result<Request> {

@@ -5,17 +5,14 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::args::ExplainArgs;
-use super::store::{block_on, open};
+use super::store::with_store;
 use super::{USAGE, library};
 use crate::cli::output::out;
 use authoring::explain::{explain, queries_about, queries_of};
 use knowledge::playbook::Library;
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.playbooks.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = library(args.playbooks.as_deref())?;
     if args.queries {
         return queries(args, &library);
     }
@@ -51,12 +48,7 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
     if !args.labels.is_empty() {
         bail!("--label narrows a playbook, cause or signal: the queries of an incident have their labels already");
     }
-    let incident = block_on(async {
-        let store = open(&args.state).await?;
-        let incident = store.incident(id).await?;
-        store.close().await;
-        Ok(incident)
-    })?;
+    let incident = with_store(&args.state.config()?, async |store| Ok(store.incident(id).await?))?;
     match incident.map(|incident| incident.diagnosis) {
         Some(Some(diagnosis)) => out!("{}", queries_of(&diagnosis)),
         Some(None) => {

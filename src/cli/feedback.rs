@@ -7,23 +7,23 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::args::HealthOutput;
+use super::args::{HealthOutput, StateArgs};
+use super::store::with_store;
 use super::{library, output};
 use crate::cli::output::outln;
 use authoring::check::verdict_test;
 use knowledge::clip::format_count;
 use render::clean;
-use service::config::{Config, visit_store};
-use store::{Feedback, Incident, StoreAccess};
+use store::{Feedback, Incident};
 
 /// The arguments of `feedback`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 2 wrong use.\n\
 Each file of --export is a verdict test with the values that the diagnosis saw; `llm-diagnose test DIR` runs them.")]
 pub struct FeedbackArgs {
-    /// The service's configuration, for its store and playbooks.
-    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
-    pub config: Option<PathBuf>,
+    /// The store.
+    #[command(flatten)]
+    pub state: StateArgs,
     /// Write each incident with feedback as a verdict test into this directory.
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
@@ -33,14 +33,9 @@ pub struct FeedbackArgs {
 }
 
 pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let library = match library(config.playbooks.dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let (all, rated) = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::ReadOnly).await?;
+    let config = args.state.config()?;
+    let library = library(config.playbooks.dir.as_deref())?;
+    let (all, rated) = with_store(&config, async |store| {
         let all = store.feedback().await?;
         // The last feedback on an incident counts.
         let last: BTreeMap<&str, &Feedback> =
@@ -50,8 +45,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
             let incident = store.each(&[id.to_owned()]).await?.pop();
             rated.extend(incident.map(|incident| (incident, feedback.clone())));
         }
-        store.close().await;
-        anyhow::Ok((all, rated))
+        Ok((all, rated))
     })?;
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&all)?),

@@ -3,25 +3,22 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::args::{HealthArgs, HealthOutput};
-use super::{UNKNOWN, cleaned, library};
+use super::store::block_on;
+use super::{cleaned, configuration, configured_library};
 use crate::cli::output::{out, outln};
 use diagnose::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
 use findings::Scope;
 use knowledge::clock;
 use prom::Prometheus;
 use render::Phrases;
-use service::config::Config;
 use service::questions::target;
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let Ok(mut library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
-        return Ok(ExitCode::from(UNKNOWN));
-    };
-    config.extend_library(&mut library)?;
+    let config = configuration(args.config.as_deref())?;
+    let library = configured_library(args.playbooks.as_deref(), &config)?;
     let now = clock::now();
     let at = args.what.at.map_or(now, |at| at.resolve(now));
     let mut query = HealthQuery {
@@ -48,8 +45,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let clients = Prometheus::sharing(&configured)?;
     let sources: Vec<HealthSource<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let health = runtime.block_on(async {
+    let health = block_on(async {
         if let Some(typed) = &args.what.target {
             let matches = target::find(&library, &sources, typed, query.at, query.deadline).await?;
             query.scope.extend(target::shared(&matches));

@@ -31,10 +31,7 @@ struct LogsOutput<'a> {
 }
 
 pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.playbooks.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = library(args.playbooks.as_deref())?;
     let engines: Vec<&str> = library.logs.keys().map(String::as_str).collect();
     let files: Vec<&LogFile> = match &args.engine {
         None => library.logs.values().collect(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::args::McpArgs;
-use super::{ask, library, redactor};
+use super::{ask, configured_library, redactor};
 use prom::Prometheus;
 use render::Phrases;
 use service::config::{Config, visit_store};
@@ -21,11 +21,7 @@ pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     if let Some(url) = &args.prometheus {
         config.prometheus = vec![prom::Config { url: url.clone(), ..prom::Config::default() }];
     }
-    let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    config.extend_library(&mut library)?;
+    let library = configured_library(args.playbooks.as_deref(), &config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         let sources = sources(args, config, library).await?;

@@ -47,7 +47,10 @@ use knowledge::clip::{format_count, format_error};
 use knowledge::playbook::{Library, Problem, load as loaded};
 use redact::Redactor;
 use report::redaction;
+use service::config::Config;
 
+/// Exit status when there are findings.
+const FINDINGS: u8 = 1;
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
@@ -85,10 +88,13 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(_) if output::failed() => ExitCode::from(wrong),
         Ok(code) => code,
-        Err(error) => {
-            anstream::eprintln!("error: {}", format_error(&error));
-            ExitCode::from(wrong)
-        }
+        Err(error) => match error.downcast_ref() {
+            Some(Printed(code)) => ExitCode::from(code.unwrap_or(wrong)),
+            None => {
+                anstream::eprintln!("error: {}", format_error(&error));
+                ExitCode::from(wrong)
+            }
+        },
     }
 }
 
@@ -126,9 +132,21 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Problems of the playbooks that are printed already; the exit status is that of wrong usage, or this one.
+#[derive(Debug, Clone, Copy)]
+struct Printed(Option<u8>);
+
+impl std::fmt::Display for Printed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the playbooks cannot be used")
+    }
+}
+
+impl std::error::Error for Printed {}
+
 /// Loads the library, or prints its problems; tells in a line what of the user's changes is left out.
-fn library(dir: Option<&Path>) -> Result<Library, ExitCode> {
-    let library = loaded(dir).map_err(|problems| printed(&problems, ExitCode::from(USAGE)))?;
+fn library(dir: Option<&Path>) -> Result<Library, Printed> {
+    let library = loaded(dir).map_err(|problems| printed(&problems, None))?;
     if let (Some(first), Some(dir)) = (library.left_out.first(), dir) {
         let (count, dir) = (format_count(library.left_out.len(), "change"), dir.display());
         let (file, line, message) = (&first.file, first.line, &first.message);
@@ -139,18 +157,30 @@ fn library(dir: Option<&Path>) -> Result<Library, ExitCode> {
     Ok(library)
 }
 
-/// As [`library`], for what must not be made of half of the user's changes.
-fn whole_library(dir: Option<&Path>) -> Result<Library, ExitCode> {
-    let library = loaded(dir).map_err(|problems| printed(&problems, ExitCode::FAILURE))?;
-    // A step that is to be filled in is no change yet.
-    let unfit: Vec<Problem> = library.left_out.iter().filter(|p| p.rule != "files/todo").cloned().collect();
-    if unfit.is_empty() { Ok(library) } else { Err(printed(&unfit, ExitCode::FAILURE)) }
+/// As [`library`], with the configuration's pools; without a directory that of the configuration is used.
+fn configured_library(dir: Option<&Path>, config: &Config) -> anyhow::Result<Library> {
+    let mut library = library(dir.or(config.playbooks.dir.as_deref()))?;
+    config.extend_library(&mut library)?;
+    Ok(library)
 }
 
-fn printed(problems: &[Problem], code: ExitCode) -> ExitCode {
+/// Loads a command's configuration, or the defaults without one.
+fn configuration(file: Option<&Path>) -> anyhow::Result<Config> {
+    Ok(file.map(Config::load).transpose()?.unwrap_or_default())
+}
+
+/// As [`library`], for what must not be made of half of the user's changes.
+fn whole_library(dir: Option<&Path>) -> Result<Library, Printed> {
+    let library = loaded(dir).map_err(|problems| printed(&problems, Some(FINDINGS)))?;
+    // A step that is to be filled in is no change yet.
+    let unfit: Vec<Problem> = library.left_out.iter().filter(|p| p.rule != "files/todo").cloned().collect();
+    if unfit.is_empty() { Ok(library) } else { Err(printed(&unfit, Some(FINDINGS))) }
+}
+
+fn printed(problems: &[Problem], code: Option<u8>) -> Printed {
     for problem in problems {
         anstream::eprintln!("{problem}\n");
     }
     anstream::eprintln!("{} in the playbooks", format_count(problems.len(), "problem"));
-    code
+    Printed(code)
 }

@@ -83,10 +83,7 @@ enum NewCommand {
 
 pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let dir = args.into.as_path();
-    let library = match whole_library(dir.exists().then_some(dir)) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = whole_library(dir.exists().then_some(dir))?;
     let dir_argument = quoted(dir)?;
     let (files, explain) = match &args.what {
         NewCommand::Playbook { id, kind } => (

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::library;
+use super::store::block_on;
 use crate::cli::output::{failed, outln};
 use bundle::open::{OpenError, Opened, open, request, same_root};
 use findings::Diagnosis;
@@ -38,12 +38,8 @@ pub struct OpenArgs {
 }
 
 pub(super) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.playbooks.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    let library = library(args.playbooks.as_deref())?;
+    block_on(async {
         let stop = CancellationToken::new();
         let signals = tokio::spawn(signals(stop.clone())?);
         anstream::eprintln!("loading {} …", clean(&args.file.display().to_string()));

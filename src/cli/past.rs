@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 
 use super::args::StateArgs;
-use super::store::{block_on, open};
+use super::store::with_store;
 use super::{cleaned, library};
 use crate::cli::output::outln;
 use chat::command::Which;
@@ -36,17 +36,10 @@ pub struct IncidentsArgs {
 
 pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
     let which = args.what.which;
-    let library = match library(args.state.config()?.playbooks.dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    let incidents = block_on(async {
-        let store = open(&args.state).await?;
-        let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
-        let incidents = listed(&store, which, since, LISTED).await?;
-        store.close().await;
-        Ok(incidents)
-    })?;
+    let config = args.state.config()?;
+    let library = library(config.playbooks.dir.as_deref())?;
+    let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
+    let incidents = with_store(&config, async |store| Ok(listed(store, which, since, LISTED).await?))?;
     if incidents.is_empty() {
         anstream::eprintln!("no such incident");
     }
@@ -77,10 +70,7 @@ fn line(incident: &Incident, labels: &Labels) {
 }
 
 pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let library = match library(dir) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = library(dir)?;
     let bold = anstyle::Style::new().bold();
     let width = library.playbooks.keys().map(String::len).max().unwrap_or_default();
     for (kind, title) in [(PlaybookKind::Symptom, "Symptoms"), (PlaybookKind::Mechanism, "Mechanisms")] {
@@ -104,12 +94,7 @@ pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
     ] {
         outln!("  {label:<28}{figure}");
     }
-    let ratings = block_on(async {
-        let store = open(args).await?;
-        let ratings = store.found_right().await?;
-        store.close().await;
-        Ok(ratings)
-    });
+    let ratings = args.config().and_then(|config| with_store(&config, async |store| Ok(store.found_right().await?)));
     match ratings {
         Ok((yes, no)) => outln!("as people here found: {yes} right, {no} wrong"),
         Err(error) => anstream::eprintln!("what people here found is not known: {error:#}"),

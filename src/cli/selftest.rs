@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::FINDINGS;
 use super::args::{HealthOutput, StateArgs, window};
 use super::store::block_on;
 use crate::cli::output::outln;
 use app::selftest::{SelfTestOptions, SelfTestStage, selftest};
 use render::clean;
-
-/// Exit status when a stage was not reached.
-const FINDINGS: u8 = 1;
 
 /// The arguments of `selftest`.
 #[derive(Debug, Args)]

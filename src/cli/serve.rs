@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::args::ServeArgs;
-use super::{USAGE, printed};
+use super::printed;
 use app::reload;
 use app::reload::Settings;
 use knowledge::clip::format_count;
@@ -17,10 +17,8 @@ use service::config::{Config, LogFormat, state_directory};
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;
     telemetry::start_logging(config.log == LogFormat::Json);
-    let library = match playbook::load(config.playbooks.dir.as_deref()) {
-        Ok(library) => library,
-        Err(problems) => return Ok(printed(&problems, ExitCode::from(USAGE))),
-    };
+    let library = playbook::load(config.playbooks.dir.as_deref());
+    let library = library.map_err(|problems| printed(&problems, None))?;
     let first = settings(&args, config, library)?;
     let load = move || {
         let config = configuration(&args)?;

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 
 use super::args::{HealthOutput, window};
 use super::audit::acting;
+use super::configuration;
+use super::store::block_on;
 use crate::cli::output::outln;
 use knowledge::clock;
 use render::clean;
-use service::config::{Config, visit_store};
+use service::config::visit_store;
 use sources::alertmanager;
 use sources::alertmanager::{Alertmanager, SilenceError, SilenceParameters};
 use store::{AuditEntry, AuditResult, Store, StoreAccess};
@@ -65,13 +67,12 @@ pub enum SilenceCommand {
 }
 
 pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let config = configuration(args.config.as_deref())?;
     if config.alertmanagers.is_empty() {
         bail!("no Alertmanager is configured: set `alertmanagers` in the configuration and pass it with --config");
     }
     let alertmanagers = config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<Vec<_>, _>>()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    block_on(async {
         match args.what {
             SilenceCommand::List { output } => list(&alertmanagers, output).await,
             SilenceCommand::Expire { id } => {

@@ -2,13 +2,17 @@
 
 use anyhow::Context;
 
-use super::args::StateArgs;
-use service::config::visit_store;
+use service::config::{Config, visit_store};
 use store::{Store, StoreAccess};
 
-/// Opens the store while the service may be running.
-pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
-    visit_store(&args.config()?, StoreAccess::ReadOnly).await
+/// Does a command's work with the store, while the service may be running.
+pub(super) fn with_store<T>(config: &Config, work: impl AsyncFnOnce(&Store) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    block_on(async {
+        let store = visit_store(config, StoreAccess::ReadOnly).await?;
+        let result = work(&store).await?;
+        store.close().await;
+        Ok(result)
+    })
 }
 
 /// Runs a command's work on a runtime of its own.

@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 
 use super::args::{HealthOutput, StateArgs};
-use super::store::{block_on, open};
+use super::store::with_store;
 use super::{cleaned, library};
 use crate::cli::output::outln;
 use knowledge::clock;
@@ -44,19 +44,11 @@ pub(super) fn run(args: &WeeklyArgs) -> anyhow::Result<ExitCode> {
         bail!("no channel: name one with --channel, as `slack.channel` or `slack.routes` have it");
     };
     let playbooks = args.playbooks.as_ref().or(config.playbooks.dir.as_ref());
-    let library = match library(playbooks.map(PathBuf::as_path)) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
+    let library = library(playbooks.map(PathBuf::as_path))?;
     let now = clock::now();
     let until = args.until.map_or(now, |until| until.resolve(now));
     let weekly = Weekly::new(channel, week_before(until), until);
-    let summary = block_on(async {
-        let store = open(&args.state).await?;
-        let summary = summary(&store, &library, &weekly).await?;
-        store.close().await;
-        Ok(summary)
-    })?;
+    let summary = with_store(&config, async |store| Ok(summary(store, &library, &weekly).await?))?;
     let known = config.slack.channels().any(|known| known == channel);
     if summary.incidents == 0 && !known && args.state.config.is_some() {
         anstream::eprintln!(

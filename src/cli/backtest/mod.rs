@@ -21,7 +21,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::args::{BacktestArgs, HealthOutput};
-use super::{NOT_ANSWERED, ask, library, output, redactor};
+use super::store::block_on;
+use super::{NOT_ANSWERED, ask, configuration, configured_library, output, redactor};
 use crate::cli::output::{out, outln};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clip::format_count;
@@ -103,13 +104,8 @@ impl Setting<'_> {
 
 pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let dir = args.playbooks.clone().or(config.playbooks.dir.clone());
-    let mut library = match library(dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    config.extend_library(&mut library)?;
+    let mut config = configuration(args.config.as_deref())?;
+    let library = configured_library(args.playbooks.as_deref(), &config)?;
     let state_path = key::state_path(args);
     if let Some(html) = &args.html {
         output::check(html)?;
@@ -143,7 +139,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         let parts = format_count(state.finished.len(), "finished part");
         anstream::eprintln!("going on with the run about {from:.0} to {to:.0}, of which there are {parts}");
     }
-    let words = Phrases::load(dir.as_deref())?;
+    let words = Phrases::load(args.playbooks.as_deref().or(config.playbooks.dir.as_deref()))?;
     let setting = Setting {
         library: &library,
         prometheus: &prometheus,
@@ -159,8 +155,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let mut findings = state.findings();
     let resumed = findings.firings.len();
     findings.limits.extend(not_asked);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let stopped = runtime.block_on(async {
+    let stopped = block_on(async {
         let mut stop = StopSignals::new()?;
         let run = async {
             if args.feedback {
@@ -177,7 +172,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
             };
             work.run(file).await
         };
-        anyhow::Ok(tokio::select! {
+        Ok(tokio::select! {
             ended = run => ended.err(),
             () = stop.recv() => Some(Stopped::Interrupted),
         })

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 
 use super::args::{BundleArgs, BundleSpan};
-use super::{ask, library, output};
+use super::{ask, configuration, configured_library, output};
 use crate::cli::output::out;
 use findings::facts::Window;
 use knowledge::clock;
@@ -42,16 +42,12 @@ const PING: Duration = Duration::from_secs(5);
 const CONFIRMATION: &str = "with secrets";
 
 pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
-    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let mut config = configuration(args.config.as_deref())?;
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);
     }
     args.sources.put_into(&mut config);
-    let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    config.extend_library(&mut library)?;
+    let library = configured_library(args.playbooks.as_deref(), &config)?;
     receivers(args, &library)?;
     confirm(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,9 +4,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::BundleContext;
-use crate::cli::args::StateArgs;
 use crate::cli::ask::{self, RequestArguments};
-use crate::cli::store::open;
 use bundle::{SourceRegistry, Subject, around};
 use chat::named_id;
 use diagnose::health::Triage;
@@ -16,8 +14,8 @@ use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use notify::stored_view;
 use prom::Prometheus;
-
-use store::{Incident, Store};
+use service::config::visit_store;
+use store::{Incident, Store, StoreAccess};
 
 /// Maximum number of events of an incident.
 const EVENTS: u32 = 10_000;
@@ -33,8 +31,7 @@ pub(super) async fn find_stored_incident(
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
         return Ok(Err(String::new()));
     }
-    let state = StateArgs { config: args.config.clone(), state_dir: args.state_dir.clone() };
-    let store = match open(&state).await {
+    let store = match visit_store(&context.config, StoreAccess::ReadOnly).await {
         Ok(store) => store,
         Err(error) => {
             return match &args.what {
