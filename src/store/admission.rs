@@ -15,6 +15,7 @@ use super::opening::{Admitted, NewIncident, admitted_events, new_groups, open_in
 use super::replaced::{end_too_large, replace_unreadable};
 use super::transaction::Tx;
 use super::unreadable::Unreadable;
+use super::values::BindValues;
 use super::{Store, StoreError, digests, from_nanoseconds, nanoseconds};
 use knowledge::alert::{AlertGroup, AlertStatus};
 use knowledge::clock::{from_unix_ms, unix_ms};
@@ -179,9 +180,7 @@ async fn admit_one(
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
             )
-            .bind(&id)
-            .bind(fingerprint)
-            .bind(nanoseconds(*start))
+            .binds((&id, fingerprint, nanoseconds(*start)))
             .execute(&mut *db)
             .await?;
         }
@@ -205,8 +204,7 @@ async fn find_known_incident(
          WHERE group_key = $1 AND source = $2
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
     )
-    .bind(&group.group_key)
-    .bind(group.source())
+    .binds((&group.group_key, group.source()))
     // Leaves out rows that cannot be fetched.
     .fetch_all(&mut *db)
     .await?;
@@ -231,8 +229,7 @@ async fn shared(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
          WHERE group_key = $1 AND state = 'open' ORDER BY opened_ms DESC LIMIT $2",
     )
-    .bind(&group.group_key)
-    .bind(SOURCES)
+    .binds((&group.group_key, SOURCES))
     .fetch_all(&mut *db)
     .await?;
     for row in &rows {
@@ -304,8 +301,7 @@ async fn change(
          WHERE incident_id = $1
            AND (state IN ('failed', 'delivered', 'unreadable') OR (state = 'suppressed' AND $2 = 1))",
     )
-    .bind(id)
-    .bind(i64::from(!resolved))
+    .binds((id, i64::from(!resolved)))
     .execute(&mut *db)
     .await?;
     if reason == AdmitReason::Refired {
@@ -318,8 +314,7 @@ async fn change(
         // The last message waits shortly for the impact, as the first one does for the diagnosis.
         let until = now_ms + i64::try_from(plan.grace.as_millis()).unwrap_or(0);
         sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND state = 'pending' AND due_ms < $2")
-            .bind(id)
-            .bind(until)
+            .binds((id, until))
             .execute(&mut *db)
             .await?;
     }
@@ -334,9 +329,7 @@ async fn select_again(db: &mut StoreConnection, id: &str, plan: &AdmissionPlan) 
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
          WHERE id = $1 AND ($2 <> '' OR COALESCE(playbook, '') = '')",
     )
-    .bind(id)
-    .bind(playbook)
-    .bind(because)
+    .binds((id, playbook, because))
     .execute(db)
     .await?;
     Ok(())

@@ -10,6 +10,7 @@ use super::deliveries::queue_page;
 use super::ids::new_id;
 use super::incidents::bump;
 use super::posts::{queue_answer, queue_call, queue_message};
+use super::values::BindValues;
 use super::{PostKind, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{Act, Note};
@@ -234,9 +235,7 @@ impl Store {
                         (SELECT 1 FROM deliveries d WHERE d.incident_id = a.incident_id AND d.escalation = a.id)))
              ORDER BY a.at_ms, a.id LIMIT 50",
         )
-        .bind(unix_ms(since))
-        .bind(unix_ms(lost))
-        .bind(Act::Escalate.as_str())
+        .binds((unix_ms(since), unix_ms(lost), Act::Escalate.as_str()))
         .fetch_all(&self.read)
         .await?;
         Ok(self.unreadable.read_all("escalation", &rows, |row| {
@@ -254,8 +253,7 @@ impl Store {
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
              WHERE at_ms >= $1 ORDER BY at_ms DESC, id DESC LIMIT $2",
         )
-        .bind(unix_ms(since))
-        .bind(i64::from(most))
+        .binds((unix_ms(since), i64::from(most)))
         .fetch_all(&self.read)
         .await?;
         Ok(self.unreadable.read_all("line of the audit log", &rows, read))
@@ -267,8 +265,7 @@ impl Store {
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
              WHERE incident_id = $1 AND result = 'done' AND what <> $2 ORDER BY at_ms DESC, id DESC LIMIT 200",
         )
-        .bind(incident)
-        .bind(DOWNLOAD)
+        .binds((incident, DOWNLOAD))
         .fetch_all(&self.read)
         .await?;
         let entries = self.unreadable.read_all("line of the audit log", &rows, read);

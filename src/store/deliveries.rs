@@ -10,6 +10,7 @@ use super::mentions::{CalledPeople, Mention};
 use super::postpone::PostponeReason;
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -176,10 +177,7 @@ impl Store {
                AND ((SELECT COUNT(*) FROM events WHERE incident_id = $1 AND what = 'message gone') < $4
                     OR (SELECT state FROM incidents WHERE id = $1) = 'resolved')",
         )
-        .bind(incident)
-        .bind(ts)
-        .bind(unix_ms(now))
-        .bind(i64::from(most))
+        .binds((incident, ts, unix_ms(now), i64::from(most)))
         .execute(&mut *tx)
         .await?;
         let forgotten = update.rows_affected() > 0;
@@ -188,8 +186,7 @@ impl Store {
         }
         let remaining: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE incident_id = $1 AND posted_ts = $2")
-                .bind(incident)
-                .bind(ts)
+                .binds((incident, ts))
                 .fetch_one(&mut *tx)
                 .await?;
         tx.commit().await?;
@@ -199,9 +196,7 @@ impl Store {
     /// Stores the state that the thread of the incident's message in this channel described last.
     pub async fn save_thread_state(&self, incident: &str, channel: &str, state: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE deliveries SET told = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2")
-            .bind(incident)
-            .bind(channel)
-            .bind(state)
+            .binds((incident, channel, state))
             .execute(&self.write)
             .await?;
         Ok(())
@@ -281,12 +276,7 @@ impl Store {
                             THEN state ELSE 'failed' END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
-        .bind(&delivery.incident)
-        .bind(delivery.sink.as_str())
-        .bind(&delivery.channel)
-        .bind(note)
-        .bind(revision)
-        .bind(unix_ms(now))
+        .binds((&delivery.incident, delivery.sink.as_str(), &delivery.channel, note, revision, unix_ms(now)))
         .execute(&mut *tx)
         .await?;
         record_event(&mut tx, &delivery.incident, unix_ms(now), "delivery failed", note).await?;
@@ -327,10 +317,7 @@ pub(super) async fn queue_page(
          ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0,
            due_ms = excluded.due_ms, escalation = excluded.escalation",
     )
-    .bind(incident)
-    .bind(pager)
-    .bind(unix_ms(now))
-    .bind(escalation)
+    .binds((incident, pager, unix_ms(now), escalation))
     .execute(&mut *db)
     .await?;
     Ok(())

@@ -8,6 +8,7 @@ use super::deliveries::outdate;
 use super::events::record_event;
 use super::incidents::{Incident, unreadable};
 use super::related::record_traits;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::Diagnosis;
 use knowledge::clock::unix_ms;
@@ -37,11 +38,7 @@ impl Store {
              UPDATE incidents SET diagnose_due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, diagnose_tries",
         ))
-        .bind(unix_ms(now))
-        .bind(lease_ms)
-        .bind(i64::from(most))
-        .bind(&*self.me)
-        .bind(FIRST_BEFORE_MS)
+        .binds((unix_ms(now), lease_ms, i64::from(most), &*self.me, FIRST_BEFORE_MS))
         .fetch_all(&self.write)
         .await?;
         Ok(self.unreadable.read_all("incident", &rows, |row| {
@@ -70,13 +67,7 @@ impl Store {
                diagnose_due_ms = CASE WHEN revision > $5 THEN $6 WHEN state = 'open' THEN $7 ELSE NULL END
              WHERE id = $1",
         )
-        .bind(&incident.id)
-        .bind(json)
-        .bind(i64::from(says_more))
-        .bind(failed)
-        .bind(incident.revision)
-        .bind(unix_ms(now))
-        .bind(next.map(unix_ms))
+        .binds((&incident.id, json, i64::from(says_more), failed, incident.revision, unix_ms(now), next.map(unix_ms)))
         .execute(&mut *tx)
         .await?;
         if let Some(diagnosis) = diagnosis.filter(|_| stored.rows_affected() > 0) {
@@ -111,8 +102,7 @@ impl Store {
                 "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
                    AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",
             )
-            .bind(&incident.id)
-            .bind(unix_ms(now))
+            .binds((&incident.id, unix_ms(now)))
             .execute(&mut *tx)
             .await?;
         }
@@ -128,8 +118,7 @@ impl Store {
             sqlx::query(
                 "UPDATE incidents SET impact = $2, revision = revision + 1 WHERE id = $1 AND state = 'resolved'",
             )
-            .bind(id)
-            .bind(json)
+            .binds((id, json))
             .execute(&mut *tx)
             .await?;
             outdate(&mut tx, id).await?;
@@ -146,8 +135,7 @@ impl Store {
             "UPDATE incidents SET diagnose_due_ms = $2, diagnose_tries = 0
              WHERE id = $1 AND state = 'open' AND playbook IS NOT NULL",
         )
-        .bind(incident)
-        .bind(unix_ms(now))
+        .binds((incident, unix_ms(now)))
         .execute(&self.write)
         .await?;
         Ok(update.rows_affected() > 0)
@@ -160,8 +148,7 @@ async fn hasten(db: &mut StoreConnection, id: &str, now: Timestamp) -> Result<()
         "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
            AND due_ms > $2 AND due_ms < $2 + 5000",
     )
-    .bind(id)
-    .bind(unix_ms(now))
+    .binds((id, unix_ms(now)))
     .execute(db)
     .await?;
     Ok(())

@@ -7,6 +7,7 @@ use super::connections::StoreConnection;
 use super::mentions::{Mention, record};
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
+use super::values::BindValues;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -77,8 +78,7 @@ pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64
         "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND note IS NULL
            AND id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
     )
-    .bind(incident)
-    .bind(now_ms + CRITICAL_WITHIN_MS)
+    .binds((incident, now_ms + CRITICAL_WITHIN_MS))
     .execute(db)
     .await?;
     Ok(())
@@ -116,12 +116,7 @@ impl Store {
                             THEN 'pending' ELSE 'done' END
              WHERE id = $1",
         )
-        .bind(&digest.id)
-        .bind(&posted.0)
-        .bind(&posted.1)
-        .bind(revisions)
-        .bind(unix_ms(next))
-        .bind(unix_ms(now) + CRITICAL_WITHIN_MS)
+        .binds((&digest.id, &posted.0, &posted.1, revisions, unix_ms(next), unix_ms(now) + CRITICAL_WITHIN_MS))
         .execute(&mut *tx)
         .await?;
         if digest.posted.is_none() {
@@ -160,9 +155,7 @@ impl Store {
                    AND incident_id IN (SELECT id FROM incidents WHERE state = 'open' AND critical = 1
                                          AND COALESCE(critical_ms, 0) <= $2)",
             )
-            .bind(digest)
-            .bind(unix_ms(mention.since))
-            .bind(mention.called.to_string())
+            .binds((digest, unix_ms(mention.since), mention.called.to_string()))
             .execute(&mut *tx)
             .await?;
         }
@@ -185,9 +178,7 @@ impl Store {
                began_ms = NULL
              WHERE id = $1",
         )
-        .bind(&digest.id)
-        .bind(channel)
-        .bind(unix_ms(now))
+        .binds((&digest.id, channel, unix_ms(now)))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -204,9 +195,7 @@ impl Store {
                (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                 WHERE d.digest_id = $1 AND i.state = 'open') THEN 0 ELSE 1 END",
         )
-        .bind(&digest.id)
-        .bind(unix_ms(now))
-        .bind(i64::from(most))
+        .binds((&digest.id, unix_ms(now), i64::from(most)))
         .execute(&self.write)
         .await?;
         Ok(update.rows_affected() > 0)
@@ -240,10 +229,7 @@ impl Store {
                                   WHERE d.digest_id = $1) > $3 THEN state ELSE 'failed' END
              WHERE id = $1",
         )
-        .bind(&digest.id)
-        .bind(note)
-        .bind(revisions)
-        .bind(unix_ms(now))
+        .binds((&digest.id, note, revisions, unix_ms(now)))
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;

@@ -5,6 +5,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::connections::StoreConnection;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -42,11 +43,7 @@ impl Store {
             "INSERT INTO looks (subject, channel, thread_ts, since_ms, due_ms) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (subject, channel) DO UPDATE SET looks = 0, due_ms = excluded.due_ms, owner = NULL",
         )
-        .bind(&check.subject)
-        .bind(&check.channel)
-        .bind(&check.thread)
-        .bind(unix_ms(check.since))
-        .bind(unix_ms(due))
+        .binds((&check.subject, &check.channel, &check.thread, unix_ms(check.since), unix_ms(due)))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -120,9 +117,7 @@ pub(super) async fn hasten_duplicate_checks(
         "UPDATE looks SET due_ms = $2 WHERE due_ms > $3 AND owner IS NULL
            AND (subject = $1 OR subject IN (SELECT id FROM posts WHERE incident_id = $1))",
     )
-    .bind(incident)
-    .bind(now_ms)
-    .bind(now_ms + BY_ITSELF_MS)
+    .binds((incident, now_ms, now_ms + BY_ITSELF_MS))
     .execute(db)
     .await?;
     Ok(())

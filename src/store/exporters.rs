@@ -2,6 +2,7 @@
 
 use sqlx::Row;
 
+use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::ExporterTarget;
 
@@ -14,10 +15,7 @@ impl Store {
         for target in targets {
             let json = serde_json::to_string(target).map_err(|e| unreadable(&target.url, &e))?;
             sqlx::query("INSERT INTO exporters (prometheus, engine, url, target) VALUES ($1, $2, $3, $4)")
-                .bind(prometheus)
-                .bind(&target.engine)
-                .bind(&target.url)
-                .bind(json)
+                .binds((prometheus, &target.engine, &target.url, json))
                 .execute(&mut *tx)
                 .await?;
         }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::ids::new_id;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -26,17 +27,12 @@ impl Store {
         let mut tx = self.begin().await?;
         self.engine.hold(&mut tx, &[incident]).await?;
         sqlx::query("DELETE FROM followups WHERE incident_id = $1 AND kind = $2")
-            .bind(incident)
-            .bind(kind)
+            .binds((incident, kind))
             .execute(&mut *tx)
             .await?;
         for at in due {
             sqlx::query("INSERT INTO followups (id, incident_id, kind, data, due_ms) VALUES ($1, $2, $3, $4, $5)")
-                .bind(new_id())
-                .bind(incident)
-                .bind(kind)
-                .bind(data)
-                .bind(unix_ms(*at))
+                .binds((new_id(), incident, kind, data, unix_ms(*at)))
                 .execute(&mut *tx)
                 .await?;
         }
@@ -52,10 +48,7 @@ impl Store {
              UPDATE followups SET due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, incident_id, kind, data",
         ))
-        .bind(unix_ms(now))
-        .bind(lease_ms)
-        .bind(i64::from(most))
-        .bind(&*self.me)
+        .binds((unix_ms(now), lease_ms, i64::from(most), &*self.me))
         .fetch_all(&self.write)
         .await?;
         Ok(self.unreadable.read_all("follow-up", &rows, |row| {

@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
@@ -166,9 +167,7 @@ impl Store {
             "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3
              WHERE id = $1 AND state = 'open' AND COALESCE(acknowledged_by, '') <> $2",
         )
-        .bind(incident)
-        .bind(who)
-        .bind(unix_ms(now))
+        .binds((incident, who, unix_ms(now)))
         .execute(&self.write)
         .await?;
         Ok(update.rows_affected() > 0)
@@ -192,10 +191,7 @@ impl Store {
                (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 LIMIT $4 /*postgres FOR UPDATE SKIP LOCKED*/)
              RETURNING id",
         ))
-        .bind(unix_ms(before))
-        .bind(unix_ms(now))
-        .bind(ChangeReason::Stale.as_str())
-        .bind(STALE_AT_ONCE)
+        .binds((unix_ms(before), unix_ms(now), ChangeReason::Stale.as_str(), STALE_AT_ONCE))
         .fetch_all(&mut *tx)
         .await?;
         for id in &resolved {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::incidents::{of_incident, select_incidents};
+use super::values::BindValues;
 use super::{Incident, Store, StoreError};
 use knowledge::clock::unix_ms;
 use knowledge::incident::IncidentState;
@@ -52,10 +53,7 @@ impl Store {
             let rows = sqlx::query(select_incidents!(
                 "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) AND opened_ms >= $4 ORDER BY id DESC LIMIT $3"
             ))
-            .bind(state)
-            .bind(&before)
-            .bind(i64::try_from(missing).unwrap_or(i64::MAX))
-            .bind(query.since.map_or(i64::MIN, unix_ms))
+            .binds((state, &before, i64::try_from(missing).unwrap_or(i64::MAX), query.since.map_or(i64::MIN, unix_ms)))
             .fetch_all(&self.read)
             .await?;
             incidents.extend(self.unreadable.read_all("incident", &rows, |row| self.read_incident(row)));
@@ -73,10 +71,7 @@ impl Store {
                 WHERE a.incident_id >= $1 AND a.incident_id <= $2 AND ($3 = '' OR i.state = $3)) AS numbered
              WHERE nth <= $4 ORDER BY incident_id, nth",
         )
-        .bind(&last.id)
-        .bind(&first.id)
-        .bind(state)
-        .bind(ALERTS)
+        .binds((&last.id, &first.id, state, ALERTS))
         .fetch_all(&self.read)
         .await?;
         let mut alerts: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -103,10 +98,7 @@ impl Store {
              WHERE a.incident_id >= $1 AND a.incident_id <= $2 AND ($3 = '' OR i.state = $3)
                AND LOWER(a.alert) LIKE $4 ESCAPE '!'",
         )
-        .bind(&last.id)
-        .bind(&first.id)
-        .bind(state.map(IncidentState::as_str).unwrap_or_default())
-        .bind(severity_pattern(severity))
+        .binds((&last.id, &first.id, state.map(IncidentState::as_str).unwrap_or_default(), severity_pattern(severity)))
         .fetch_all(&self.read)
         .await?;
         Ok(ids.into_iter().collect())

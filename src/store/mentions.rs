@@ -7,6 +7,7 @@ use sqlx::Row;
 
 use super::connections::StoreConnection;
 use super::posts::{PostKind, queue};
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -128,10 +129,7 @@ pub(super) async fn record(
         "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4
          WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
     )
-    .bind(incident)
-    .bind(channel)
-    .bind(unix_ms(mention.since))
-    .bind(mention.called.to_string())
+    .binds((incident, channel, unix_ms(mention.since), mention.called.to_string()))
     .execute(db)
     .await?;
     Ok(())

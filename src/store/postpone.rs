@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use sqlx::AssertSqlSafe;
 
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -45,11 +46,7 @@ impl Store {
              WHERE id = $1"
         );
         sqlx::query(AssertSqlSafe(update))
-            .bind(id)
-            .bind(unix_ms(due))
-            .bind(note)
-            .bind(i64::from(reason != PostponeReason::Waits))
-            .bind(reason.keeps(began))
+            .binds((id, unix_ms(due), note, i64::from(reason != PostponeReason::Waits), reason.keeps(began)))
             .execute(&self.write)
             .await?;
         Ok(())

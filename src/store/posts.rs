@@ -10,6 +10,7 @@ use super::connections::StoreConnection;
 use super::events::record_event;
 use super::ids::new_id;
 use super::postpone::PostponeReason;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use message::{Message, SlackMessage};
@@ -131,8 +132,7 @@ impl Store {
                  WHERE sink = 'slack' AND incident_id = (SELECT incident_id FROM posts WHERE id = $1)
                    AND channel = COALESCE((SELECT channel FROM posts WHERE id = $1), channel)",
             )
-            .bind(id)
-            .bind(state)
+            .binds((id, state))
             .execute(&mut *tx)
             .await?;
         }
@@ -143,8 +143,7 @@ impl Store {
     /// Closes a post that is not needed any more.
     pub async fn post_needless(&self, post: &Post, note: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE posts SET state = 'done', note = $2 WHERE id = $1")
-            .bind(&post.id)
-            .bind(note)
+            .binds((&post.id, note))
             .execute(&self.write)
             .await?;
         Ok(())
@@ -243,8 +242,7 @@ async fn queue_everywhere(
         "SELECT channel FROM deliveries WHERE incident_id = $1 AND sink = 'slack'
            AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
     )
-    .bind(incident)
-    .bind(kind.as_str())
+    .binds((incident, kind.as_str()))
     .fetch_all(&mut *db)
     .await?;
     for channel in &channels {
@@ -272,14 +270,7 @@ pub(super) async fn queue(
              (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
                 AND (channel IS NULL OR channel = $3) AND (kind <> 'mention' OR body = $5)))",
     )
-    .bind(new_id())
-    .bind(incident)
-    .bind(channel)
-    .bind(kind.as_str())
-    .bind(body)
-    .bind(about)
-    .bind(unix_ms(now))
-    .bind(i64::from(once))
+    .binds((new_id(), incident, channel, kind.as_str(), body, about, unix_ms(now), i64::from(once)))
     .execute(db)
     .await?;
     Ok(queued.rows_affected() > 0)

@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use super::connections::StoreConnection;
 use super::mentions::CalledPeople;
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -30,9 +31,7 @@ impl Store {
             "INSERT INTO refusals (channel, code, since_ms, checked_ms) VALUES ($1, $2, $3, $3)
              ON CONFLICT (channel) DO UPDATE SET code = excluded.code, checked_ms = excluded.checked_ms",
         )
-        .bind(channel)
-        .bind(code)
-        .bind(unix_ms(now))
+        .binds((channel, code, unix_ms(now)))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -96,15 +95,13 @@ impl Store {
         let waiting: Vec<String> = sqlx::query_scalar(
             "SELECT body FROM posts WHERE incident_id = $1 AND kind = 'mention' AND state = 'pending' AND channel = $2",
         )
-        .bind(incident)
-        .bind(channel)
+        .binds((incident, channel))
         .fetch_all(&mut *tx)
         .await?;
         let called: Option<Option<String>> = sqlx::query_scalar(
             "SELECT mentioned FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
         )
-        .bind(incident)
-        .bind(channel)
+        .binds((incident, channel))
         .fetch_optional(&mut *tx)
         .await?;
         let called = CalledPeople::read(&called.flatten().unwrap_or_default()).without(&waiting);
@@ -114,11 +111,7 @@ impl Store {
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND digest_id IS NULL
              ON CONFLICT (incident_id, sink, channel) DO NOTHING",
         )
-        .bind(incident)
-        .bind(channel)
-        .bind(other)
-        .bind(unix_ms(now))
-        .bind(called.to_string())
+        .binds((incident, channel, other, unix_ms(now), called.to_string()))
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::connections::StoreConnection;
 use super::incidents::{of_incident, select_incidents};
+use super::values::BindValues;
 use super::{Incident, Store, StoreError};
 use findings::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Labels;
@@ -259,9 +260,7 @@ impl Store {
                AND l.incident_id = i.id AND l.trait LIKE '[\"labels\"%'
              ORDER BY COALESCE(i.id, '') DESC LIMIT $3",
         )
-        .bind(&incident.id)
-        .bind(pool)
-        .bind(OPEN_LOOKED_AT)
+        .binds((&incident.id, pool, OPEN_LOOKED_AT))
         .fetch_all(&self.read)
         .await?;
         let fits = rows.into_iter().map(|(id, text)| (fit(&read_labels(&text), &diagnosis.scope.labels), id));
@@ -288,8 +287,7 @@ impl Store {
                AND own.trait = theirs.trait AND own.trait LIKE '[\"node\"%'
              GROUP BY i.id ORDER BY COALESCE(i.id, '') DESC LIMIT $2",
         )
-        .bind(&incident.id)
-        .bind(OPEN_LOOKED_AT)
+        .binds((&incident.id, OPEN_LOOKED_AT))
         .fetch_all(&self.read)
         .await?;
         let shared = |text: &String| nodes.get(text).map(|node| SharedTrait::Node((*node).to_owned()));
@@ -340,8 +338,7 @@ impl Store {
                (SELECT 1 FROM deliveries theirs WHERE theirs.incident_id = $2 AND theirs.sink = own.sink
                   AND theirs.channel = own.channel AND theirs.state <> 'suppressed')",
         )
-        .bind(incident)
-        .bind(other)
+        .binds((incident, other))
         .fetch_one(&self.read)
         .await?;
         Ok(elsewhere == 0)

@@ -10,6 +10,7 @@ use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
 use super::events::record_event;
+use super::values::BindValues;
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{AdmitReason, ChangeReason};
 
@@ -26,10 +27,7 @@ pub(super) async fn replace_unreadable(
            critical = 0, revision = revision + 1, diagnose_due_ms = NULL
          WHERE group_key = $1 AND source = $2 AND state <> 'resolved' RETURNING id",
     )
-    .bind(&group.group_key)
-    .bind(group.source())
-    .bind(now_ms)
-    .bind(ChangeReason::Unreadable.as_str())
+    .binds((&group.group_key, group.source(), now_ms, ChangeReason::Unreadable.as_str()))
     .fetch_all(&mut *db)
     .await?;
     for old in &replaced {
@@ -75,9 +73,7 @@ async fn end_one(db: &mut StoreConnection, id: &str, reason: &ChangeReason, now_
         "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
            diagnose_due_ms = NULL WHERE id = $1",
     )
-    .bind(id)
-    .bind(reason.as_str())
-    .bind(now_ms)
+    .binds((id, reason.as_str(), now_ms))
     .execute(&mut *db)
     .await?;
     end_alerts(db, id).await?;

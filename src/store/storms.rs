@@ -7,6 +7,7 @@ use super::StoreError;
 use super::connections::StoreConnection;
 use super::digests::CRITICAL_WITHIN_MS;
 use super::ids::new_id;
+use super::values::BindValues;
 use knowledge::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.
@@ -113,10 +114,7 @@ impl Storms {
                        due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND note IS NULL THEN $4 ELSE due_ms END
                      WHERE id = $1",
                 )
-                .bind(id)
-                .bind(now_ms)
-                .bind(i64::from(is_critical))
-                .bind(now_ms + CRITICAL_WITHIN_MS)
+                .binds((id, now_ms, i64::from(is_critical), now_ms + CRITICAL_WITHIN_MS))
                 .execute(&mut *db)
                 .await?;
                 continue;
@@ -124,10 +122,7 @@ impl Storms {
             sqlx::query(
                 "INSERT INTO digests (id, channel, topic, opened_ms, joined_ms, due_ms) VALUES ($1, $2, $3, $4, $4, $4)",
             )
-            .bind(id)
-            .bind(channel)
-            .bind(topic)
-            .bind(now_ms)
+            .binds((id, channel, topic, now_ms))
             .execute(&mut *db)
             .await?;
         }
@@ -168,8 +163,7 @@ async fn read_digests(
                 OR EXISTS (SELECT 1 FROM deliveries d WHERE d.digest_id = g.id AND d.channel = $1 AND d.sink = 'slack'))
          ORDER BY g.id",
     )
-    .bind(channel)
-    .bind(since)
+    .binds((channel, since))
     .fetch_all(db)
     .await?;
     Ok(digests.into_iter().collect())

@@ -15,6 +15,7 @@ use tracing::error;
 
 use super::connections::StoreConnection;
 use super::events::record_event;
+use super::values::BindValues;
 use super::{Store, StoreError, errors};
 use knowledge::clock;
 
@@ -146,9 +147,7 @@ impl Store {
             "deliveries" => sqlx::query(
                 "UPDATE deliveries SET state = 'unreadable', note = $1 WHERE incident_id = $2 AND sink = $3 AND channel = $4",
             )
-            .bind(why.to_string())
-            .bind(of("incident_id"))
-            .bind(of("sink"))
+            .binds((why.to_string(), of("incident_id"), of("sink")))
             .bind(of("channel")),
             "digests" => sqlx::query("UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2")
                 .bind(why.to_string())

@@ -1,4 +1,51 @@
-//! Statements that insert many rows at once.
+//! The values of statements: several bound at once, and those of many rows.
+
+use sqlx::any::AnyArguments;
+use sqlx::query::{Query, QueryAs, QueryScalar};
+use sqlx::{Any, Encode, Type};
+
+/// A statement with placeholders.
+pub(super) trait BindValues<'q>: Sized {
+    /// Binds the next value.
+    fn bind_value<T: 'q + Encode<'q, Any> + Type<Any>>(self, value: T) -> Self;
+
+    /// Binds the next values, a tuple.
+    fn binds(self, values: impl StatementValues<'q>) -> Self {
+        values.bind_to(self)
+    }
+}
+
+/// Values for the placeholders of a statement, in their order.
+pub(super) trait StatementValues<'q> {
+    /// Binds all values.
+    fn bind_to<S: BindValues<'q>>(self, statement: S) -> S;
+}
+
+macro_rules! statements {
+    ($($statement:ident [$($output:ident)?]),*) => {
+        $(impl<'q $(, $output)?> BindValues<'q> for $statement<'q, Any, $($output,)? AnyArguments> {
+            fn bind_value<T: 'q + Encode<'q, Any> + Type<Any>>(self, value: T) -> Self {
+                self.bind(value)
+            }
+        })*
+    };
+}
+
+statements!(Query [], QueryAs [O], QueryScalar [O]);
+
+macro_rules! tuples {
+    ($($($value:ident)+,)*) => {
+        $(impl<'q, $($value: 'q + Encode<'q, Any> + Type<Any>),+> StatementValues<'q> for ($($value,)+) {
+            #[expect(non_snake_case, reason = "a value has the name of its type")]
+            fn bind_to<S: BindValues<'q>>(self, statement: S) -> S {
+                let ($($value,)+) = self;
+                statement$(.bind_value($value))+
+            }
+        })*
+    };
+}
+
+tuples!(A B, A B C, A B C D, A B C D E, A B C D E F, A B C D E F G, A B C D E F G H,);
 
 /// Maximum number of rows that one statement inserts.
 const ROWS: usize = 64;

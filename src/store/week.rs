@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::Diagnosis;
 use knowledge::alert::Labels;
@@ -45,11 +46,7 @@ impl Store {
              (SELECT MIN(t.trait) FROM traits t WHERE t.incident_id = i.id AND t.trait LIKE '[\"cause\",%') AS cause",
             " ORDER BY i.opened_ms DESC, i.id DESC LIMIT $5"
         ))
-        .bind(channel)
-        .bind(unix_ms(since))
-        .bind(unix_ms(until))
-        .bind(Act::Acknowledge.as_str())
-        .bind(INCIDENTS)
+        .binds((channel, unix_ms(since), unix_ms(until), Act::Acknowledge.as_str(), INCIDENTS))
         .fetch_all(&self.read)
         .await?;
         let incidents = self.unreadable.read_all("incident", &rows, week_incident);
@@ -59,9 +56,7 @@ impl Store {
 
     async fn count_of_week(&self, channel: &str, since: Timestamp, until: Timestamp) -> Result<u64, StoreError> {
         let count: i64 = sqlx::query_scalar(of_week!("COUNT(*)", ""))
-            .bind(channel)
-            .bind(unix_ms(since))
-            .bind(unix_ms(until))
+            .binds((channel, unix_ms(since), unix_ms(until)))
             .fetch_one(&self.read)
             .await?;
         Ok(u64::try_from(count).unwrap_or_default())
@@ -90,9 +85,7 @@ impl Store {
              WHERE t.trait = $1 AND i.opened_ms < $2 AND i.reason NOT IN ('unreadable', 'readable_again')
              ORDER BY t.incident_id DESC LIMIT $3",
         )
-        .bind(trait_of(cause))
-        .bind(unix_ms(since))
-        .bind(HISTORY)
+        .binds((trait_of(cause), unix_ms(since), HISTORY))
         .fetch_all(&self.read)
         .await?;
         let earlier: Vec<(String, Timestamp, bool)> = self.unreadable.read_all("incident", &rows, |row| {

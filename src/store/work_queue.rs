@@ -11,6 +11,7 @@ use super::digests::{Digest, digest};
 use super::duplicates::{DuplicateCheck, duplicate_check};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
+use super::values::BindValues;
 use super::weekly::{Weekly, weekly};
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
@@ -135,37 +136,24 @@ impl Store {
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(posted_ts, '') = $5
                    AND COALESCE(began_ms, 0) = $6",
             )
-            .bind(unix_ms(now))
-            .bind(lease_ms)
-            .bind(&digest.id)
-            .bind(&*self.me)
-            .bind(posted_ts(digest.posted.as_ref()))
+            .binds((unix_ms(now), lease_ms, &digest.id, &*self.me, posted_ts(digest.posted.as_ref())))
             .bind(digest.began.map_or(0, unix_ms)),
             PendingWork::Post(post) => sqlx::query(
                 "UPDATE posts SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
             )
-            .bind(unix_ms(now))
-            .bind(lease_ms)
-            .bind(&post.id)
-            .bind(&*self.me)
+            .binds((unix_ms(now), lease_ms, &post.id, &*self.me))
             .bind(post.began.map_or(0, unix_ms)),
             PendingWork::DuplicateCheck(check) => sqlx::query(
                 "UPDATE looks SET due_ms = $1 + $2, owner = $5 WHERE due_ms <= $1 AND subject = $3 AND channel = $4",
             )
-            .bind(unix_ms(now))
-            .bind(lease_ms)
-            .bind(&check.subject)
-            .bind(&check.channel)
+            .binds((unix_ms(now), lease_ms, &check.subject, &check.channel))
             .bind(&*self.me),
             PendingWork::Weekly(weekly) => sqlx::query(
                 "UPDATE weeklies SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
             )
-            .bind(unix_ms(now))
-            .bind(lease_ms)
-            .bind(&weekly.id)
-            .bind(&*self.me)
+            .binds((unix_ms(now), lease_ms, &weekly.id, &*self.me))
             .bind(weekly.began.map_or(0, unix_ms)),
         };
         match query.execute(&self.write).await.map_err(StoreError::from) {
