@@ -1,4 +1,6 @@
 //! Requests to the HTTP API beside queries, whose answers are plain JSON: rules, targets, build information.
+//!
+//! Mimir states its name in `application`; VictoriaMetrics answers with the version of Prometheus whose API it implements.
 
 use std::io::{BufReader, Read};
 use std::time::Instant;
@@ -87,4 +89,23 @@ fn is_lacking(status: StatusCode) -> bool {
         status,
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
     )
+}
+
+/// The build information of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct BuildInfo {
+    /// The version: `3.5.0`.
+    pub version: String,
+    /// The name of the server; `None` for Prometheus.
+    pub application: Option<String>,
+}
+
+impl Prometheus {
+    /// Returns the version of the server.
+    ///
+    /// # Errors
+    /// If it cannot be reached before the deadline, or does not return its version.
+    pub async fn build_info(&self, deadline: Instant) -> Result<BuildInfo, PromError> {
+        self.api("status/buildinfo", "its version", deadline).await
+    }
 }

@@ -20,7 +20,6 @@ mod quantile;
 mod recorded;
 mod rules;
 mod sharing;
-mod status;
 mod stream;
 mod targets;
 
@@ -41,6 +40,7 @@ use memory::AnswerMemory;
 use sharing::server_of;
 
 pub use answer::{Row, Series};
+pub use api::BuildInfo;
 pub use choose::{assigned, choose, unassigned};
 pub use config::{Config, headers};
 pub use error::PromError;
@@ -52,7 +52,6 @@ pub use partial::{MissingPart, PartialAnswers};
 pub use progress::QueryProgress;
 pub use recorded::{Points, Recorded};
 pub use rules::{AlertingRule, FiringAlert};
-pub use status::BuildInfo;
 pub use stream::Stream;
 pub use targets::ActiveTarget;
 

@@ -15,7 +15,6 @@ mod json_lines;
 mod known;
 mod names;
 mod rules;
-mod setting;
 #[cfg(test)]
 mod tests;
 mod value_check;
@@ -34,9 +33,9 @@ pub use knowledge::playbook::NameKind as Kind;
 use knowledge::playbook::Redaction;
 use known::KnownSecrets;
 use names::Names;
+pub use names::is_secret;
 use rules::{MARK, MatchSpan, RedactionRules, merged};
 pub use rules::{RedactionRuleError, is_redacted};
-pub use setting::is_secret;
 
 /// Maximum number of values with a number of their own; the others share 0.
 const NUMBERS: usize = 10_000;

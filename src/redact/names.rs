@@ -13,6 +13,8 @@ use super::Kind;
 use super::rules::{MARK, RedactionRuleError, compile, marks};
 use knowledge::playbook::Redaction;
 
+/// Words in a setting's name that mark a secret.
+const SECRET_WORDS: [&str; 8] = ["key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"];
 /// Maximum length of a DNS name, and so of any Kubernetes name.
 const LONGEST: usize = 253;
 /// Minimum length; shorter names occur everywhere.
@@ -327,4 +329,10 @@ fn stems(pod: &str) -> Vec<&str> {
         }
         _ => vec![rest],
     }
+}
+
+/// Returns true if a setting's name marks a secret.
+pub fn is_secret(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    last.split(['_', '-']).any(|word| SECRET_WORDS.contains(&word))
 }

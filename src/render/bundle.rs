@@ -1,14 +1,25 @@
-//! The state or the result of a bundle ─▶ [`Message`].
+//! The state or the result of a bundle ─▶ [`Message`], and the `README.txt` in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::Phrases;
 use super::document::drop_empty;
+use super::{Phrases, clean};
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
 use report::{self, Report, Stage};
+
+/// The files of an archive, the most useful first, each with the phrase that describes it.
+const FILES: [(&str, &str); 7] = [
+    ("report.html", "readme-page"),
+    ("report.md", "readme-text"),
+    ("tickets/", "readme-tickets"),
+    ("summary.json", "readme-summary"),
+    ("series.om", "readme-series"),
+    ("raw/queries.json", "readme-queries"),
+    ("logs/ endpoints/ kubernetes/ raw/", "readme-raw"),
+];
 
 /// Stages in the order in which progress shows them.
 const STAGES: [(Stage, &str); 5] = [
@@ -87,7 +98,7 @@ pub fn bundle_message(
 }
 
 /// Returns a line for each part that is missing or truncated, with the reason.
-pub(super) fn troubles(report: &Report, words: &Phrases) -> Vec<Line> {
+fn troubles(report: &Report, words: &Phrases) -> Vec<Line> {
     let trouble = |part: &report::ReportPart| {
         let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { Line::of(&part.note) };
         words.line("bundle-missing-part", &[("part", part.name.as_str().into()), ("why", why.into())])
@@ -96,7 +107,7 @@ pub(super) fn troubles(report: &Report, words: &Phrases) -> Vec<Line> {
 }
 
 /// Summarises the redactions: their number by rule, and the number of files.
-pub(super) fn taken_out(report: &Report, words: &Phrases) -> Line {
+fn taken_out(report: &Report, words: &Phrases) -> Line {
     let files: BTreeSet<&str> = report.redacted.iter().map(|redacted| redacted.place.as_str()).collect();
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
     for redacted in &report.redacted {
@@ -109,4 +120,23 @@ pub(super) fn taken_out(report: &Report, words: &Phrases) -> Line {
     let rules: Vec<String> = rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
     let pieces = [("n", n.into()), ("files", files.len().into()), ("rules", rules.join(", ").into())];
     words.line("bundle-redacted", &pieces)
+}
+
+/// Renders `README.txt`, about twenty lines; `kept` is true if secrets were left in the bundle on purpose.
+pub fn readme(report: &Report, kept: bool, words: &Phrases) -> String {
+    let at = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
+    let about = [
+        ("version", report.version.as_str().into()),
+        ("made", at(report.made_at).into()),
+        ("from", at(report.window.from).into()),
+        ("to", at(report.window.to).into()),
+    ];
+    let mut lines = vec![report.headline.clone(), words.text("readme-about", &about), String::new()];
+    let widest = FILES.iter().map(|(file, _)| file.len()).max().unwrap_or_default();
+    lines.extend(FILES.iter().map(|(file, key)| format!("{file:<widest$}  {}", words.text(key, &[]))));
+    lines.push(String::new());
+    lines.push(words.text(if report.complete { "readme-complete" } else { "readme-incomplete" }, &[]));
+    lines.extend(troubles(report, words).iter().map(|trouble| format!("- {}", trouble.text())));
+    lines.push(if kept { words.text("readme-kept", &[]) } else { taken_out(report, words).text() });
+    lines.iter().map(|line| clean(line) + "\n").collect()
 }

@@ -18,7 +18,6 @@ mod evidence;
 mod facts;
 mod full_diagnosis;
 mod health;
-mod in_part;
 mod incident_message;
 mod latency;
 mod links;
@@ -29,7 +28,6 @@ mod own_alert;
 mod page;
 mod phrases;
 mod promise;
-mod readme;
 mod related;
 mod report_document;
 mod screened;
@@ -41,7 +39,7 @@ mod weekly;
 
 pub use backtest::backtest;
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
-pub use bundle::{BundleLocation, bundle_message, bundle_progress};
+pub use bundle::{BundleLocation, bundle_message, bundle_progress, readme};
 pub use capacity::capacity;
 pub use coverage::coverage;
 pub use diagnosis_chart::{diagnosis_chart, mark_events};
@@ -59,7 +57,6 @@ pub use page::{
     incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
 };
 pub use phrases::{ENGLISH, OwnPhrases, PhraseArgument, Phrases, own_phrases};
-pub use readme::readme;
 pub use report_document::ReportPageContext;
 pub use short::short;
 pub use text::{Commands, clean, terminal, terminal_with};

@@ -4,9 +4,10 @@ use std::iter;
 
 use jiff::Timestamp;
 
+use super::Phrases;
 use super::facts::{FEW, pool_name, symptom_no_data_reason};
-use super::{Phrases, in_part};
 use findings::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
+use knowledge::gap::store_named;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line};
 
@@ -18,7 +19,7 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Vec<Line>, words: &Phrases)
         (None, Some(line)) if diagnosis.symptom.playbook.is_empty() => vec![line],
         (None, origin) => origin.into_iter().chain(symptom).collect(),
     };
-    [in_part::note(diagnosis, words), pools_in_trouble(diagnosis, words), said].concat()
+    [missing_part(diagnosis, words), pools_in_trouble(diagnosis, words), said].concat()
 }
 
 /// Lists the pools in trouble, each with its own cause, for an alert that names no pool.
@@ -150,4 +151,15 @@ fn few(titles: &[String], words: &Phrases) -> Option<String> {
         0 => Some(shown),
         more => Some(words.text("screened-more", &[("also", shown.into()), ("n", more.into())])),
     }
+}
+
+/// Returns the note that a part of the data is missing, with the server's words, and what to look at first; it stands before
+/// everything else.
+fn missing_part(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
+    let Some(said) = diagnosis.incomplete.as_deref() else { return Vec::new() };
+    let look = match store_named(said) {
+        Some(store) => words.line("part-missing-store", &[("store", Line::default().code(store).into())]),
+        None => words.line("part-missing-stores", &[]),
+    };
+    vec![words.line("part-missing", &[("said", said.into())]), look]
 }

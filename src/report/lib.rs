@@ -7,7 +7,6 @@ mod answers;
 pub mod backtest;
 mod build_report;
 mod redaction;
-mod subject;
 mod timeline;
 pub mod weekly;
 
@@ -22,11 +21,10 @@ use knowledge::incident::{Acknowledged, Impact, Related};
 use redact::RedactionCount;
 
 pub use answers::{changed, moved};
-pub use build_report::build;
+pub use build_report::{ReportSubject, build};
 use findings::facts::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
 use findings::{cluster, endpoint, facts};
 pub use redaction::redaction;
-pub use subject::ReportSubject;
 pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.

@@ -12,7 +12,6 @@ pub mod payload;
 pub mod scopes;
 mod signature;
 pub mod socket;
-mod views;
 mod weekly;
 mod workspace;
 
@@ -378,6 +377,19 @@ impl Slack {
         let session = self.client.open_session(&self.token);
         let arguments: Vec<(&str, Option<&str>)> = arguments.iter().map(|(k, v)| (*k, Some(*v))).collect();
         deadline(CALL, session.http_session_api.http_post_multipart_form(method, None, &arguments, None)).await
+    }
+
+    /// Calls `views.open`, within 3 seconds of the press that gave the trigger.
+    ///
+    /// # Errors
+    /// See [`Self::post`]; `expired_trigger_id` after these 3 seconds.
+    pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<(), SlackError> {
+        self.call::<Value>("views.open", &json!({ "trigger_id": trigger, "view": view })).await.map(drop)
+    }
+
+    /// Calls `views.publish`: shows a view in a user's Home tab of the app.
+    pub async fn publish_home(&self, user: &str, view: &Value) -> Result<(), SlackError> {
+        self.call::<Value>("views.publish", &json!({ "user_id": user, "view": view })).await.map(drop)
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt};
 
 use super::Stopped;
+use super::Work;
 use super::firing::{self, DueFiring, FiringAttempt};
 use super::state::FinishedPart;
-use super::work::Work;
 use knowledge::clip::format_count;
 use report::backtest::DiagnosedFiring;
 

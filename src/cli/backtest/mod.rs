@@ -9,7 +9,6 @@ mod progress;
 mod read;
 mod run;
 mod state;
-mod work;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ use progress::BacktestProgress;
 use prom::{Prometheus, QueryProgress, choose};
 use redact::Redactor;
 use render::Phrases;
-use report::backtest::{BacktestLoad, concluded};
+use report::backtest::{BacktestFindings, BacktestLoad, concluded};
 use state::BacktestState;
 
 /// The unit of the range's borders, so that steps and ids are the same in each run.
@@ -102,6 +101,18 @@ impl Setting<'_> {
     }
 }
 
+/// A run.
+struct Work<'a> {
+    args: &'a BacktestArgs,
+    setting: &'a Setting<'a>,
+    causes: &'a TrueCauses,
+    state: &'a mut BacktestState,
+    progress: &'a mut BacktestProgress,
+    findings: &'a mut BacktestFindings,
+    /// The labels that this Prometheus adds to what it sends; `ALERTS` has none of them.
+    external: &'a Labels,
+}
+
 pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut config = configuration(args.config.as_deref())?;
@@ -161,7 +172,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
             if args.feedback {
                 causes.read_feedback(&library, &config).await.map_err(Stopped::Failed)?;
             }
-            let mut work = work::Work {
+            let mut work = Work {
                 args,
                 setting: &setting,
                 causes: &causes,

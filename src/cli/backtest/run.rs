@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use super::Work;
 use super::firing::DueFiring;
 use super::key::id;
 use super::read::{self, FiringsFile};
 use super::state::FinishedPart;
-use super::work::Work;
 use super::{Stopped, firing, firings, pools};
 use findings::Scope;
 use knowledge::alert::Labels;

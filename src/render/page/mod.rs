@@ -11,7 +11,6 @@ mod health;
 pub(super) mod html;
 mod incidents;
 mod playbook;
-mod problem;
 mod report;
 
 use std::sync::LazyLock;
@@ -25,8 +24,8 @@ pub use acts::{FormSeal, PageActs, SilenceFields, note_page, silence_page};
 pub use backtest::backtest_page;
 pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
+use message::Line;
 pub use playbook::{playbook_page, playbooks_page};
-pub use problem::problem_page;
 pub use report::report_page;
 
 const STYLE: &str = include_str!("style.css");
@@ -150,6 +149,14 @@ pub fn tagged(page: String) -> (String, String) {
     let tag = format!("\"{}\"", STANDARD.encode(digest.as_ref().get(..15).unwrap_or_default()));
     let shown = tag.replace('"', "&quot;");
     (page.replacen(TAG, &shown, 1), tag)
+}
+
+/// Renders the error page: the problem, its remedy, and links that lead on (label and address).
+pub fn problem_page(title: &str, what: &Line, back: &[(String, String)], words: &Phrases) -> String {
+    let body = html! { div.card { h1 { (title) } p.lead { (html::line(what)) }
+        @if !back.is_empty() { p.send { @for (label, to) in back { (html::link(label, to)) " " } } }
+    } };
+    Page { title, place: "", kept: UpdateMode::Still, body }.html(words)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! A client of a cluster's API: specification and status of a pool's pods, events, objects, logs. Never Secrets.
 
 mod ask;
-mod config;
 mod connect;
 mod events;
 mod find;
@@ -13,17 +12,36 @@ mod permissions;
 mod pods;
 mod snapshot;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-pub use config::Config;
 pub use connect::KubernetesError;
 use findings::cluster::{ClusterEvent, ClusterNode, ClusterSnapshot, Container, Ended, Object, Pod};
 pub use kinds::{ResourceKind, Verb, read};
 pub use permissions::Permissions;
 use snapshot::SnapshotGaps;
+
+/// The access to a cluster's API.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// True to query the cluster; unset: only if the program runs in a cluster.
+    pub enabled: Option<bool>,
+    /// The path of a kubeconfig, for use outside of a cluster; unset: the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context; unset: its current context.
+    pub context: Option<String>,
+    /// Labels that an alert must carry for this cluster to be queried; empty takes every alert.
+    pub labels: BTreeMap<String, String>,
+    /// Namespaces that may be queried; empty takes all that the permissions allow.
+    pub namespaces: Vec<String>,
+}
 
 /// The request for a snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,4 +1,7 @@
-//! Requests the paths that an engine's signal file lists, from a few replicas.
+//! Information that engines return over HTTP beside their metrics: `/version`, `/v1/models`, `/server_info`.
+//!
+//! Only paths that the engine's signal file lists, only GET, only addresses that `exporters.allow` allows, never a
+//! credential. Few replicas are requested: they represent the others, and an overloaded engine needs no extra load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
