@@ -5,31 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::timeline::happened;
-use super::{
-    AnalyzedLog, DiagnosisParameters, Report, ReportIncident, SCHEMA, SourceFindings, answers, incident_timeline,
-};
-use findings::facts::{HappenedKind, TimelineEvent, Window};
+use super::{AnalyzedLog, Report, ReportSubject, SCHEMA, SourceFindings, answers, incident_timeline};
+use findings::facts::{HappenedKind, TimelineEvent};
 use findings::{Diagnosis, Fix};
-use knowledge::alert::Alert;
-
-/// The subject of a report.
-#[derive(Debug, Clone)]
-pub struct ReportSubject<'a> {
-    /// The first sentence of the report.
-    pub headline: &'a str,
-    /// The incident.
-    pub incident: Option<ReportIncident>,
-    /// Its alerts.
-    pub alerts: &'a [Alert],
-    /// The diagnosis.
-    pub diagnosis: Option<&'a Diagnosis>,
-    /// The parameters of the diagnosis request.
-    pub asked: DiagnosisParameters,
-    /// The time window.
-    pub window: Window,
-    /// Events known from the store.
-    pub happened: &'a [TimelineEvent],
-}
 
 /// Builds the report. `parts`, `complete` and `redacted` are set by the caller.
 pub fn build(about: ReportSubject<'_>, findings: SourceFindings, made_at: Timestamp) -> Report {

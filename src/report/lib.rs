@@ -21,7 +21,7 @@ use knowledge::incident::{Acknowledged, Impact, Related};
 use redact::RedactionCount;
 
 pub use answers::{changed, moved};
-pub use build_report::{ReportSubject, build};
+pub use build_report::build;
 use findings::facts::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
 use findings::{cluster, endpoint, facts};
 pub use redaction::redaction;
@@ -86,6 +86,25 @@ pub struct Report {
     pub parts: Vec<ReportPart>,
     /// The redacted secrets, by file.
     pub redacted: Vec<RedactionCount>,
+}
+
+/// The subject of a report.
+#[derive(Debug, Clone)]
+pub struct ReportSubject<'a> {
+    /// The first sentence of the report.
+    pub headline: &'a str,
+    /// The incident.
+    pub incident: Option<ReportIncident>,
+    /// Its alerts.
+    pub alerts: &'a [Alert],
+    /// The diagnosis.
+    pub diagnosis: Option<&'a Diagnosis>,
+    /// The parameters of the diagnosis request.
+    pub asked: DiagnosisParameters,
+    /// The time window.
+    pub window: Window,
+    /// Events known from the store.
+    pub happened: &'a [TimelineEvent],
 }
 
 /// Parameters of a diagnosis request that are not in the diagnosis.
