@@ -14,10 +14,10 @@ use tracing::{error, info, warn};
 
 use crate::doctor;
 use crate::prepare::Prepared;
-use bundle::{BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
+use bundle::{Builds, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
 use chat::Desk;
 use loops::LoopParts;
-use notify::{Notifier, NotifierParts};
+use notify::{HistoryCache, Notifier, Rates};
 use service::config::SlackInlet;
 use service::questions::Turns;
 use service::readiness::{Examination, SlackProbe};
@@ -77,7 +77,7 @@ pub(crate) async fn run(
         links,
         database: _,
     } = prepared;
-    let notifier = Notifier::new(NotifierParts {
+    let notifier = Arc::new(Notifier {
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
@@ -90,12 +90,11 @@ pub(crate) async fn run(
         diagnosing: config.diagnose.clone(),
         pagers,
         interactive: !matches!(inlet, SlackInlet::Off(_)),
+        can_silence: !config.alertmanagers.is_empty(),
         redactor,
+        rates: Rates::new(&config.slack),
+        history: HistoryCache::default(),
     });
-    let notifier = match config.alertmanagers.is_empty() {
-        true => Arc::new(notifier.without_silences()),
-        false => Arc::new(notifier),
-    };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
     let service = Arc::new(service.with_logs(logs).with_reloads(reloads));
@@ -197,7 +196,7 @@ fn bundle_service(
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
-    BundleService::new(bundle::BundleServiceParts {
+    BundleService {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
         registry,
@@ -206,7 +205,8 @@ fn bundle_service(
         links,
         tasks,
         stop,
-    })
+        builds: Builds::default(),
+    }
 }
 
 /// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory.

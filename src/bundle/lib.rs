@@ -40,7 +40,7 @@ use redact::Redactor;
 pub use registry::{SourceRegistry, SourceSettings};
 use render::Phrases;
 use report::{self, DiagnosisParameters, Report, ReportSubject};
-pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
+pub use service::{Builds, Bundle, BundleService, Job, NoBundle, TIDY};
 use sources::exporter::ExporterReader;
 use store::Incident;
 pub use subject::around;

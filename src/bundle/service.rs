@@ -81,9 +81,9 @@ impl Job {
     }
 }
 
-/// The dependencies of a [`BundleService`].
+/// Builds bundles.
 #[derive(Debug)]
-pub struct BundleServiceParts {
+pub struct BundleService {
     /// The store of incidents.
     pub store: Store,
     /// Renders the incident's message.
@@ -100,30 +100,24 @@ pub struct BundleServiceParts {
     pub tasks: TaskTracker,
     /// Cancelled when the shutdown begins.
     pub stop: CancellationToken,
+    /// The bundles in progress.
+    pub builds: Builds,
 }
 
-/// Builds bundles.
+/// The bundles in progress, and the slots of those that are built at once.
 #[derive(Debug)]
-pub struct BundleService {
-    parts: BundleServiceParts,
+pub struct Builds {
     slots: Semaphore,
     running: Mutex<BTreeMap<String, Job>>,
 }
 
-impl std::ops::Deref for BundleService {
-    type Target = BundleServiceParts;
-
-    fn deref(&self) -> &BundleServiceParts {
-        &self.parts
+impl Default for Builds {
+    fn default() -> Self {
+        Self { slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
     }
 }
 
 impl BundleService {
-    /// Creates the service; no bundle is in progress.
-    pub fn new(parts: BundleServiceParts) -> Self {
-        Self { parts, slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
-    }
-
     /// Returns the longest time that a caller waits for a bundle, including those queued before it.
     pub fn max_wait(&self) -> Duration {
         let turns = AHEAD.div_ceil(AT_ONCE);
@@ -135,7 +129,7 @@ impl BundleService {
     /// # Errors
     /// If too many bundles are in progress.
     pub fn get_or_start(self: &Arc<Self>, incident: &str) -> Result<Job, NoBundle> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.builds.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(job) = running.get(incident) {
             return Ok(job.clone());
         }
@@ -187,7 +181,7 @@ impl BundleService {
     }
 
     async fn build_bundle(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
-        let _slot = self.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
+        let _slot = self.builds.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
         let incident = self.store.incident_with_related(id).await?.ok_or(NoBundle::Gone)?;
         let events = self.store.events(id, EVENTS).await?;
         let now = clock::now();
@@ -249,6 +243,6 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.service.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.incident);
+        self.service.builds.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.incident);
     }
 }

@@ -38,7 +38,7 @@ type SearchKey = (String, Option<String>, i64);
 
 /// Cached answers of Slack: our own user, the channels' ids, and the found messages.
 #[derive(Debug)]
-pub(super) struct HistoryCache {
+pub struct HistoryCache {
     own_user: OnceCell<String>,
     channels: Cache<String, String>,
     messages: Cache<SearchKey, Arc<Vec<MarkedMessage>>>,
@@ -193,7 +193,7 @@ impl Notifier {
             let place = (channel.clone(), check.thread.clone(), since);
             let fetch = async {
                 let own_user = self
-                    .history_cache
+                    .history
                     .own_user
                     .get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) })
                     .await?;
@@ -203,7 +203,7 @@ impl Notifier {
                 let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
                 slack.marked(&channel, check.thread.as_deref(), since, own_user).await.map(Arc::new)
             };
-            let messages = self.history_cache.messages.try_get_with(place, fetch).await;
+            let messages = self.history.messages.try_get_with(place, fetch).await;
             let messages = messages.map_err(|error: Arc<SlackError>| (*error).clone())?;
             Ok((channel, messages.to_vec()))
         };
@@ -226,7 +226,7 @@ impl Notifier {
             let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
             slack.channel(channel).await?.map(|channel| channel.id).ok_or(unknown)
         };
-        self.history_cache
+        self.history
             .channels
             .try_get_with(channel.to_owned(), resolve)
             .await

@@ -25,8 +25,7 @@ use tracing::{error, warn};
 
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
 pub use cleaned::{cleaned_incident, learn};
-use history_search::HistoryCache;
-pub use history_search::LAST_SEARCH_DELAY;
+pub use history_search::{HistoryCache, LAST_SEARCH_DELAY};
 use knowledge::alert::Alert;
 use knowledge::clock::Backoff;
 use knowledge::failpoint::failpoint;
@@ -35,7 +34,8 @@ use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 use prom::{Prometheus, choose};
 pub use queue::Taken;
-use rates::{Lane, Rates};
+use rates::Lane;
+pub use rates::Rates;
 use redact::Redactor;
 pub use refused_channels::{CHECK_INTERVAL, REFUSED, todo};
 use render::{self, IncidentView, Phrases};
@@ -57,15 +57,6 @@ const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Durati
 /// Delivers messages to Slack, pagers and the console.
 #[derive(Debug)]
 pub struct Notifier {
-    parts: NotifierParts,
-    rates: Rates,
-    history_cache: HistoryCache,
-    can_silence: bool,
-}
-
-/// The dependencies of delivery.
-#[derive(Debug)]
-pub struct NotifierParts {
     /// The store of pending deliveries.
     pub store: Store,
     /// The Slack client; `None` if only the console is used.
@@ -90,16 +81,14 @@ pub struct NotifierParts {
     pub pagers: Vec<PagerClient>,
     /// True if button presses reach the service; otherwise messages have no buttons.
     pub interactive: bool,
+    /// False if no Alertmanager is configured: messages have no button that silences.
+    pub can_silence: bool,
     /// Removes secrets from what messages show.
     pub redactor: Redactor,
-}
-
-impl std::ops::Deref for Notifier {
-    type Target = NotifierParts;
-
-    fn deref(&self) -> &NotifierParts {
-        &self.parts
-    }
+    /// Slack's rate limits.
+    pub rates: Rates,
+    /// What Slack's history told.
+    pub history: HistoryCache,
 }
 
 /// Returns the alerts, the state and the diagnosis of a stored incident, without links and buttons.
@@ -120,18 +109,6 @@ pub fn stored_view(incident: &Incident) -> IncidentView<'_> {
 }
 
 impl Notifier {
-    /// Creates a notifier.
-    pub fn new(mut parts: NotifierParts) -> Self {
-        parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), history_cache: HistoryCache::default(), can_silence: true, parts }
-    }
-
-    /// Removes the silence button from messages, because no Alertmanager is configured.
-    #[must_use]
-    pub fn without_silences(self) -> Self {
-        Self { can_silence: false, ..self }
-    }
-
     /// Sets the number of replicas that share Slack's rate limits.
     pub fn share(&self, replicas: i64) {
         self.rates.share(&self.config, u32::try_from(replicas).unwrap_or(1));
@@ -145,7 +122,7 @@ impl Notifier {
     /// Returns the data that every message about an incident shows.
     pub fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
         IncidentView {
-            page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
+            page: self.incidents_page().map(|list| format!("{list}/{}", incident.id)),
             prometheus: choose(&self.prometheus, &incident.alerts).map(|prometheus| prometheus.url.as_str()),
             interactive: self.interactive,
             can_silence: self.can_silence,
@@ -162,7 +139,8 @@ impl Notifier {
 
     /// Returns the URL of the page that lists incidents; `None` without a public URL.
     pub fn incidents_page(&self) -> Option<String> {
-        (!self.public_url.is_empty()).then(|| format!("{}/incidents", self.public_url))
+        let url = self.public_url.trim_end_matches('/');
+        (!url.is_empty()).then(|| format!("{url}/incidents"))
     }
 
     /// Returns the users and groups to mention for an incident in this channel while it is critical: those of the

@@ -70,13 +70,14 @@ impl ReplicaLimits {
 
 /// The rate limiters, and the lanes that are closed until a time.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub struct Rates {
     part: Mutex<ReplicaLimits>,
     closed: Mutex<HashMap<Lane, Instant>>,
 }
 
 impl Rates {
-    pub(super) fn new(config: &slack::Config) -> Self {
+    /// Creates the limits of the only replica.
+    pub fn new(config: &slack::Config) -> Self {
         Self { part: Mutex::new(ReplicaLimits::new(config, 1)), closed: Mutex::default() }
     }
 

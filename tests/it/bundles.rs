@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bundle::{
-    BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
-    NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
+    Builds, BundleDirectory, BundleError, BundleProgress, BundleService, Config, Draft, Links, Name, NoBundle, Options,
+    SourceRegistry, SourceSettings, Subject, make,
 };
 use diagnose::LogSources;
 use jiff::Timestamp;
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use knowledge::incident::AdmissionRules;
-use notify::Notifier;
+use notify::{HistoryCache, Notifier, Rates};
 use redact::RedactionCount;
 use render::{BundleLocation, Phrases};
 use report::{Report, ReportPart, SourceFindings, Stage};
@@ -45,7 +45,7 @@ pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<Bundle
 fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<BundleService> {
     // Whatever machine this runs on.
     let config = Config { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
-    Arc::new(BundleService::new(BundleServiceParts {
+    Arc::new(BundleService {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
         registry: registry(notifier),
@@ -54,7 +54,8 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
-    }))
+        builds: Builds::default(),
+    })
 }
 
 fn registry(notifier: &Notifier) -> SourceRegistry {
@@ -96,7 +97,7 @@ impl Kept {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
         let incident = incident(&store, "LLMHighTTFT").await;
-        let notifier = Arc::new(Notifier::new(notify::NotifierParts {
+        let notifier = Arc::new(Notifier {
             store: store.clone(),
             slack: None,
             config: slack::Config::default(),
@@ -109,8 +110,11 @@ impl Kept {
             diagnosing: diagnose::Config { deadline: Duration::from_secs(2), ..diagnose::Config::default() },
             pagers: Vec::new(),
             interactive: true,
+            can_silence: true,
             redactor: crate::harness::redactor(false),
-        }));
+            rates: Rates::new(&slack::Config::default()),
+            history: HistoryCache::default(),
+        });
         Self { state, store, notifier, incident }
     }
 

@@ -53,17 +53,17 @@ impl Notifier {
             let due = clock::after(now, LOOK_AGAIN);
             return self.store.postpone(delivery, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
-        let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();
         let cleaned = self.cleaned(incident).await;
-        let message = render::incident_message(&self.view(&cleaned), &self.words);
+        let view = self.view(&cleaned);
+        let message = render::incident_message(&view, &self.words);
         let news = PagerUpdate {
             incident: &cleaned,
             group_key: &group_key,
             message: &message,
             words: &self.words,
-            page: page.as_deref(),
+            page: view.page.as_deref(),
             posted,
             escalation,
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chat::Desk;
 use llm_diagnose_lab::slack::FakeSlack;
-use notify::{Notifier, NotifierParts};
+use notify::{HistoryCache, Notifier, Rates};
 use prom::Prometheus;
 use render::Phrases;
 use service::Service;
@@ -37,7 +37,7 @@ pub(crate) fn desk_with(
     let metrics = Arc::new(Metrics::default());
     let prometheus = vec![(prometheus, BTreeMap::new())];
     let library = Arc::new(library().clone());
-    let notifier = Arc::new(Notifier::new(NotifierParts {
+    let notifier = Arc::new(Notifier {
         store: store.clone(),
         slack: Some(client.clone()),
         config: config.slack.clone(),
@@ -50,8 +50,11 @@ pub(crate) fn desk_with(
         diagnosing: config.diagnose.clone(),
         pagers: Vec::new(),
         interactive: true,
+        can_silence: true,
         redactor: super::redactor(false),
-    }));
+        rates: Rates::new(&config.slack),
+        history: HistoryCache::default(),
+    });
     let reader = ExporterReader::new(&config.exporters.allow).unwrap();
     let bundles = crate::bundles::bundle_service(state, &notifier);
     let service = Arc::new(Service::new(config, library, store, prometheus, reader, notifier, metrics));
