@@ -1,172 +1,117 @@
 //! Acts from Slack: authorised, audited, carried out by [`crate::acts`]; with the replies when that fails.
 
-use std::time::Duration;
-
 use tracing::warn;
 
-use super::Desk;
 use super::authority::{Denial, Power, authorise};
 use super::forms::{self, ModalMetadata};
 use super::intent::IncidentForm;
-use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
-use crate::acts::{Actor, Attempt, find_incident, write_refusal};
-use knowledge::clock;
+use super::people::People;
+use super::replies::Caller;
+use crate::acts::{Attempt, AuditLog, find_incident};
 use knowledge::incident::Act;
-use message::Line;
-use slack::{Ack, SlackRequest};
-use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Incident};
+use slack::Powers;
+use store::{Incident, StoreError};
 
-/// Returns who acts, and in which channel.
-pub(super) fn actor(inbound: &SlackRequest) -> Actor<'_> {
-    Actor { who: &inbound.who.user, place: &inbound.place.channel }
+/// Decides who may do what, and writes down who was refused.
+#[derive(Clone, Copy)]
+pub(super) struct Guard<'a> {
+    pub(super) people: &'a People,
+    pub(super) powers: &'a Powers,
+    pub(super) log: AuditLog<'a>,
 }
 
-/// Checks that the user has this power.
-pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) -> Result<(), Denial> {
-    let facts = desk.people.facts(&desk.slack, inbound, &desk.config.slack).await;
-    authorise(&inbound.who, &facts, &inbound.place, power, &desk.config.slack.act)
-}
-
-/// Returns true if the user has this power; otherwise replies with the refusal, audits and counts it.
-pub(super) async fn permit(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    action: &str,
-    incident: Option<&str>,
-    power: Power,
-) -> bool {
-    let Some(refusal) = refused(desk, inbound, action, incident, power).await else { return true };
-    if refusal != Denial::Bot {
-        send_ephemeral_phrase(desk, inbound, refusal.key()).await;
+impl Guard<'_> {
+    /// Checks that the user has this power.
+    pub(super) async fn decide(self, caller: Caller<'_>, power: Power) -> Result<(), Denial> {
+        let facts = self.people.facts(caller.slack, caller.request, &self.powers.groups).await;
+        authorise(&caller.request.who, &facts, &caller.request.place, power, self.powers)
     }
-    false
-}
 
-/// Returns the reason why the user lacks this power, audited and counted; `None` if the user has it.
-pub(super) async fn refused(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    action: &str,
-    incident: Option<&str>,
-    power: Power,
-) -> Option<Denial> {
-    let refusal = decide(desk, inbound, power).await.err()?;
-    write_refusal(desk, actor(inbound), action, incident, refusal.as_str()).await;
-    Some(refusal)
-}
-
-/// Like [`permit`], for a form: the returned view with the refusal replaces the form.
-pub(super) async fn permit_form(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    action: &str,
-    incident: Option<&str>,
-    power: Power,
-) -> Result<(), Ack> {
-    let Some(refusal) = refused(desk, inbound, action, incident, power).await else { return Ok(()) };
-    Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
-}
-
-/// Finds the incident of a button; tells the user when it no longer exists.
-pub(super) async fn find_incident_or_reply(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    action: &str,
-    id: &str,
-) -> Option<Incident> {
-    let key = match find_incident(desk, id).await {
-        Ok(incident) => return Some(incident),
-        Err(key) => key,
-    };
-    desk.metrics.act(action, AuditResult::Failed.as_str());
-    send_ephemeral_phrase(desk, inbound, key).await;
-    None
-}
-
-/// Begins an act on an incident: returns the incident if the user may act on it and it exists; otherwise replies.
-pub(super) async fn begin_act(desk: &Desk, inbound: &SlackRequest, act: Act, id: &str) -> Option<Incident> {
-    match permit(desk, inbound, act.as_str(), Some(id), Power::of(act)).await {
-        true => find_incident_or_reply(desk, inbound, act.as_str(), id).await,
-        false => None,
+    /// Returns true if the user has this power; otherwise replies with the refusal, audits and counts it.
+    pub(super) async fn permit(self, caller: Caller<'_>, action: &str, incident: Option<&str>, power: Power) -> bool {
+        let Err(refusal) = self.check(caller, action, incident, power).await else { return true };
+        if refusal != Denial::Bot {
+            caller.tell_phrase(refusal.key()).await;
+        }
+        false
     }
+
+    /// Checks that the user has this power; the reason why not is audited and counted.
+    pub(super) async fn check(
+        self,
+        caller: Caller<'_>,
+        action: &str,
+        incident: Option<&str>,
+        power: Power,
+    ) -> Result<(), Denial> {
+        let decision = self.decide(caller, power).await;
+        if let Err(refusal) = decision {
+            self.log.write_refusal(caller.actor(), action, incident, refusal.as_str()).await;
+        }
+        decision
+    }
+
+    /// Begins an act on an incident: returns the incident if the user may act on it and it exists; otherwise replies.
+    pub(super) async fn begin_act(self, caller: Caller<'_>, act: Act, id: &str) -> Option<Incident> {
+        if !self.permit(caller, act.as_str(), Some(id), Power::of(act)).await {
+            return None;
+        }
+        match find_incident(self.log.store, id).await {
+            Ok(incident) => Some(incident),
+            Err(key) => {
+                not_done(self.log, caller, act, key).await;
+                None
+            }
+        }
+    }
+}
+
+/// Counts an act that cannot be done, and replies with the phrase that says why.
+pub(super) async fn not_done(log: AuditLog<'_>, caller: Caller<'_>, act: Act, key: &str) {
+    log.count_failure(act.as_str());
+    caller.tell_phrase(key).await;
 }
 
 /// Writes the audit entry of an act. `None` if that fails: the act is not carried out, and the user is told.
-pub(super) async fn begin(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    action: &str,
-    incident: Option<&str>,
-) -> Option<Attempt> {
-    begun(desk, inbound, Attempt::begin(desk, actor(inbound), action, incident).await).await
+pub(super) async fn begin(log: AuditLog<'_>, caller: Caller<'_>, act: Act, incident: Option<&str>) -> Option<Attempt> {
+    begun(caller, log.begin(caller.actor(), act.as_str(), incident).await).await
 }
 
-async fn begun<E>(desk: &Desk, inbound: &SlackRequest, attempt: Result<Attempt, E>) -> Option<Attempt> {
+/// Returns the attempt; tells the user if its audit entry could not be written.
+pub(super) async fn begun(caller: Caller<'_>, attempt: Result<Attempt, StoreError>) -> Option<Attempt> {
     if attempt.is_err() {
-        send_ephemeral_phrase(desk, inbound, "act-store").await;
+        caller.tell_phrase("act-store").await;
     }
     attempt.ok()
 }
 
-/// Begins an escalation with its call, at most once within a time per incident: later and concurrent callers are
-/// told. Returns true with the attempt if the call is queued.
-pub(super) async fn begin_escalation(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    incident: &str,
-    call: EscalationCall<'_>,
-    within: Duration,
-) -> Option<(Attempt, bool)> {
-    let (now, action) = (desk.store.now(), Act::Escalate.as_str());
-    let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, Some(incident), now);
-    let escalated = desk.store.escalate(&entry, clock::before(now, within), call, now).await;
-    let queued = matches!(escalated, Ok(Escalated::Queued));
-    if let Ok(Escalated::Already) = escalated {
-        desk.metrics.act(action, AuditResult::Failed.as_str());
-        send_ephemeral_phrase(desk, inbound, "escalate-already").await;
-        return None;
-    }
-    let attempt = Attempt::begin_after_audit(desk, entry, escalated.map(drop));
-    Some((begun(desk, inbound, attempt).await?, queued))
-}
-
-/// Replies that the incident has already ended.
-pub(super) async fn reply_incident_ended(desk: &Desk, inbound: &SlackRequest, act: Act) {
-    desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
-    send_ephemeral_phrase(desk, inbound, "act-over").await;
-}
-
 /// Opens a form about an incident; its title and its button are phrases.
 pub(super) async fn open_incident_form(
-    desk: &Desk,
-    inbound: &SlackRequest,
+    log: AuditLog<'_>,
+    caller: Caller<'_>,
     incident: &str,
     form: IncidentForm,
     [title, send]: [&str; 2],
     blocks: Vec<serde_json::Value>,
 ) {
-    let [title, send] = [title, send].map(|key| desk.words.text(key, &[]));
-    let about = ModalMetadata::of(incident, inbound);
-    let view = forms::modal(&desk.words, &title, Some(&send), form.as_str(), &about, blocks);
-    open_modal(desk, inbound, form.as_str(), &view).await;
+    let words = &caller.notifier.words;
+    let [title, send] = [title, send].map(|key| words.text(key, &[]));
+    let about = ModalMetadata::of(incident, caller.request);
+    let view = forms::modal(words, &title, Some(&send), form.as_str(), &about, blocks);
+    open_modal(log, caller, form.as_str(), &view).await;
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.
-pub(super) async fn open_modal(desk: &Desk, inbound: &SlackRequest, action: &str, view: &serde_json::Value) -> bool {
-    let answer = match &inbound.place.trigger {
-        Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
+pub(super) async fn open_modal(log: AuditLog<'_>, caller: Caller<'_>, action: &str, view: &serde_json::Value) -> bool {
+    let answer = match &caller.request.place.trigger {
+        Some(trigger) => caller.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
         None => Err("Slack gave no trigger".to_owned()),
     };
     if let Err(error) = answer {
         warn!(error, what = action, "cannot open a modal");
-        desk.metrics.act(action, AuditResult::Failed.as_str());
-        send_ephemeral_phrase(desk, inbound, "form-late").await;
+        log.count_failure(action);
+        caller.tell_phrase("form-late").await;
         return false;
     }
     true
-}
-
-/// Replies with a phrase that quotes an error of another system.
-pub(super) async fn reply_with_error(desk: &Desk, inbound: &SlackRequest, key: &str, error: &str) {
-    send_ephemeral_line(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

@@ -1,24 +1,26 @@
 //! The desk: everything that the handlers of requests share.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use super::attempt::Guard;
 use super::people::People;
+use super::replies::Caller;
+use crate::acts::AuditLog;
+use crate::acts::silence::Silencer;
 use bundle::BundleService;
-use prom::{Prometheus, choose};
 use service::Service;
+use service::questions::Fleet;
 use service::readiness::Examination;
-use slack::Slack;
+use slack::{Slack, SlackRequest};
 use sources::alertmanager::Alertmanager;
-use store::Incident;
 
 /// Maximum number of requests handled concurrently.
 const AT_ONCE: usize = 64;
 
-/// Everything that a handler may need. The fields of the service can be read as fields of the desk.
+/// What requests are handled with; each handler gets the parts that it uses.
 #[derive(Debug)]
 pub struct Desk {
     /// The parts that the loops and the HTTP server use as well.
@@ -39,14 +41,6 @@ pub struct Desk {
     pub examination: Examination,
 }
 
-impl Deref for Desk {
-    type Target = Service;
-
-    fn deref(&self) -> &Service {
-        &self.service
-    }
-}
-
 impl Desk {
     /// Creates a desk; the configuration of the service names the Alertmanagers and the users' rights.
     ///
@@ -65,8 +59,29 @@ impl Desk {
         Ok(Self { service, alertmanagers, slack, bundles, tasks, slots, people, examination })
     }
 
-    /// Returns the Prometheus that an incident's diagnosis queries.
-    pub(super) fn prometheus_of(&self, incident: &Incident) -> Option<&Prometheus> {
-        choose(&self.prometheus, &incident.alerts)
+    /// Returns the user of a request.
+    pub(super) fn caller<'a>(&'a self, request: &'a SlackRequest) -> Caller<'a> {
+        Caller { request, slack: &self.slack, notifier: &self.service.notifier }
+    }
+
+    /// Returns the audit log.
+    pub(super) fn log(&self) -> AuditLog<'_> {
+        AuditLog::of(&self.service)
+    }
+
+    /// Returns who decides about requests.
+    pub(super) fn guard(&self) -> Guard<'_> {
+        Guard { people: &self.people, powers: &self.service.config.slack.act, log: self.log() }
+    }
+
+    /// Returns what silences are made with.
+    pub(super) fn silencer(&self) -> Silencer<'_> {
+        let (alertmanagers, longest) = (&*self.alertmanagers, self.service.config.slack.silence_max);
+        Silencer { alertmanagers, longest, notifier: &self.service.notifier }
+    }
+
+    /// Returns the sources of answers.
+    pub(super) fn fleet(&self) -> Fleet<'_> {
+        Fleet::of(&self.service, None)
     }
 }

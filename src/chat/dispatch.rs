@@ -7,18 +7,19 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, error, info_span, warn};
 
-use super::attempt::{decide, permit, permit_form};
+use super::attempt::Guard;
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
 use super::intent::{IncidentForm, Intent, TARGET_FORM};
 use super::people::RateDecision;
-use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
+use super::replies::Caller;
 use super::reply::Reply;
 use super::{
     Desk, commands, digest, escalate, feedback, home, plain_acts, silence_form, silences, target_form, verify,
 };
-use crate::acts::find_incident;
+use crate::acts::{AuditLog, find_incident};
 use knowledge::incident::Act;
+use service::Service;
 use slack::{Ack, SlackAction, SlackRequest};
 
 /// Timeout for the record of a request, which waits behind others in a storm: Slack wants its answer, and a modal,
@@ -38,8 +39,8 @@ impl Desk {
             // It may be dropped at any await: the act begins in a task of its own.
             SlackAction::Submit { .. } => tokio::time::timeout(FORM, self.accept(inbound)).await.unwrap_or_else(|_| {
                 warn!("a submitted form took too long: nothing was done");
-                self.metrics.inbound("submit", "late");
-                Ack::View(forms::notice(&self.words, self.words.line("form-slow", &[])))
+                self.service.metrics.inbound("submit", "late");
+                Ack::View(forms::notice(&self.service.words, self.service.words.line("form-slow", &[])))
             }),
             _ => self.accept(inbound).await,
         }
@@ -55,7 +56,7 @@ impl Desk {
             | SlackAction::Home => self.people.check_rate_limit(&inbound).await,
         };
         if decision != RateDecision::Now {
-            self.metrics.inbound(kind(&inbound.what), "limited");
+            self.service.metrics.inbound(kind(&inbound.what), "limited");
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
         }
         // The Home keeps what it showed, and has no place for a notice.
@@ -65,22 +66,22 @@ impl Desk {
         // What is over the limit has no effect, so a flood writes nothing.
         let claim = if decision == RateDecision::Now { claim(self, &inbound).await } else { RequestClaim::Unknown };
         if claim == RequestClaim::Repeated {
-            self.metrics.inbound(kind(&inbound.what), "repeated");
+            self.service.metrics.inbound(kind(&inbound.what), "repeated");
             return Ack::Received;
         }
         if inbound.what == SlackAction::Joined {
-            self.metrics.inbound("joined", "done");
+            self.service.metrics.inbound("joined", "done");
             let desk = Arc::clone(self);
             self.tasks.spawn(async move {
-                desk.notifier.check_refused_channels(Duration::ZERO).await;
-                desk.deliveries.notify_one();
+                desk.service.notifier.check_refused_channels(Duration::ZERO).await;
+                desk.service.deliveries.notify_one();
             });
             return Ack::Received;
         }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
-            self.metrics.inbound(kind(&inbound.what), "busy");
-            return Ack::Say(self.words.text("busy", &[]));
+            self.service.metrics.inbound(kind(&inbound.what), "busy");
+            return Ack::Say(self.service.words.text("busy", &[]));
         };
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
         // The acknowledgement of a form carries its validation errors or the next form, so it waits for Slack's word on
@@ -91,11 +92,12 @@ impl Desk {
         let desk = Arc::clone(self);
         self.tasks.spawn(
             async move {
+                let caller = desk.caller(&inbound);
                 if decision == RateDecision::Tell {
-                    send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await;
+                    caller.tell_phrase("too-often").await;
                 } else if let Some(intent) = Intent::of(&inbound.what, inbound.place.thread.is_some()) {
                     match claim == RequestClaim::Unknown && intent.power() > Power::Read {
-                        true => send_ephemeral_phrase(&desk, &inbound, "act-store").await,
+                        true => caller.tell_phrase("act-store").await,
                         false => carry_out(&desk, &inbound, intent).await,
                     }
                 }
@@ -109,18 +111,21 @@ impl Desk {
     /// Returns the options of a menu; none if the user may not read, or if all slots are in use.
     async fn suggest(&self, inbound: &SlackRequest, action: &str, typed: &str) -> Ack {
         let Ok(_slot) = self.slots.try_acquire() else {
-            self.metrics.inbound("suggest", "busy");
+            self.service.metrics.inbound("suggest", "busy");
             return Ack::Options(Vec::new());
         };
-        let decision_and_options =
-            futures::future::join(decide(self, inbound, Power::Read), target_form::suggest(self, action, typed));
+        let fleet = &self.fleet();
+        let decision_and_options = futures::future::join(
+            self.guard().decide(self.caller(inbound), Power::Read),
+            target_form::suggest(fleet, action, typed),
+        );
         let answer = tokio::time::timeout(OPTIONS, decision_and_options).await;
         let (result, options) = match answer {
             Ok((Ok(()), options)) => ("done", options),
             Ok((Err(_), _)) => ("refused", Vec::new()),
             Err(_) => ("late", Vec::new()),
         };
-        self.metrics.inbound("suggest", result);
+        self.service.metrics.inbound("suggest", result);
         Ack::Options(options)
     }
 }
@@ -143,7 +148,7 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
     }
     // A task of its own, because a cancelled write costs a connection; it ends by the store's own timeouts.
     let recorded = desk.tasks.spawn({
-        let (store, id) = (desk.store.clone(), inbound.id.clone());
+        let (store, id) = (desk.service.store.clone(), inbound.id.clone());
         async move { store.claim_request(&id, store.now()).await.map_err(|error| error.to_string()) }
     });
     let recorded = match tokio::time::timeout(CLAIM, recorded).await {
@@ -155,7 +160,7 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
         Ok(false) => RequestClaim::Repeated,
         Err(error) => {
             error!(error, kind = kind(&inbound.what), "cannot record a request: acts are refused");
-            desk.metrics.inbound(kind(&inbound.what), "unrecorded");
+            desk.service.metrics.inbound(kind(&inbound.what), "unrecorded");
             RequestClaim::Unknown
         }
     }
@@ -163,59 +168,61 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
 
 /// Carries out a command, a mention or a press.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
+    let (guard, caller) = (desk.guard(), desk.caller(inbound));
     match intent {
         Intent::Act { act, id, part } => match act {
-            Act::Acknowledge => plain_acts::acknowledge(desk, inbound, id).await,
-            Act::Again => plain_acts::again(desk, inbound, id).await,
-            Act::Evidence => plain_acts::evidence(desk, inbound, id).await,
-            Act::Right => feedback::right(desk, inbound, id).await,
-            Act::Wrong => feedback::open_form(desk, inbound, id).await,
-            Act::Silence => silence_form::open_form(desk, inbound, id, None).await,
-            Act::Expire => silences::expire(desk, inbound, id).await,
-            Act::Escalate => escalate::escalate(desk, inbound, id).await,
-            Act::Done => verify::done(desk, inbound, id, part).await,
-            Act::Verify => verify::press(desk, inbound, id, part).await,
-            Act::Bundle => commands::bundle::press(desk, inbound, id).await,
-            Act::Digest => digest::list(desk, inbound, id, part).await,
+            Act::Acknowledge => plain_acts::acknowledge(guard, caller, id).await,
+            Act::Again => plain_acts::again(guard, caller, &desk.service.diagnoses, id).await,
+            Act::Evidence => plain_acts::evidence(guard, caller, id).await,
+            Act::Right => feedback::right(guard, caller, id).await,
+            Act::Wrong => feedback::open_form(guard, caller, &desk.service.library, id).await,
+            Act::Silence => silence_form::open_form(guard, caller, desk.silencer(), id, None).await,
+            Act::Expire => silences::expire(guard, caller, &desk.alertmanagers, id).await,
+            Act::Escalate => escalate::escalate(guard, caller, desk.service.config.slack.escalate.as_ref(), id).await,
+            Act::Done => verify::done(guard, caller, id, part).await,
+            Act::Verify => verify::press(guard, caller, &desk.fleet(), id, part).await,
+            Act::Bundle => commands::bundle::press(guard, caller, &desk.bundles, id).await,
+            Act::Digest => digest::list(guard, caller, id, part).await,
             // In chat the thread holds what people write, so there is no button for it.
-            Act::Note => reply_unknown(desk, inbound, act.as_str()).await,
+            Act::Note => reply_unknown(guard.log, caller, act.as_str()).await,
         },
         Intent::Command(line) => {
-            if permit_read(desk, inbound).await {
+            if permit_read(guard, caller).await {
                 commands::run(desk, inbound, line).await;
             }
         }
         Intent::PickTarget => {
-            if permit_read(desk, inbound).await {
-                target_form::offer(desk, &Reply::new(desk, inbound)).await;
+            if permit_read(guard, caller).await {
+                target_form::offer(&desk.slack, &desk.service.words, &Reply::new(caller, guard.log)).await;
             }
         }
-        Intent::Home => home::publish(desk, inbound).await,
-        Intent::Unknown(action) => reply_unknown(desk, inbound, action).await,
+        Intent::Home => home::publish(guard, caller).await,
+        Intent::Unknown(action) => reply_unknown(guard.log, caller, action).await,
     }
 }
 
-async fn reply_unknown(desk: &Desk, inbound: &SlackRequest, action: &str) {
+async fn reply_unknown(log: AuditLog<'_>, caller: Caller<'_>, action: &str) {
     warn!(action, "a press was refused: not our button, or a value that none of ours has");
-    desk.metrics.act("unknown", "refused");
-    send_ephemeral_phrase(desk, inbound, "act-unknown").await;
+    log.metrics.act("unknown", "refused");
+    caller.tell_phrase("act-unknown").await;
 }
 
 /// Returns true if the user may read; otherwise replies with the refusal.
-async fn permit_read(desk: &Desk, inbound: &SlackRequest) -> bool {
-    permit(desk, inbound, kind(&inbound.what), None, Power::Read).await
+async fn permit_read(guard: Guard<'_>, caller: Caller<'_>) -> bool {
+    guard.permit(caller, kind(&caller.request.what), None, Power::Read).await
 }
 
 /// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
 async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim, slot: OwnedSemaphorePermit) -> Ack {
     let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
-    let notice = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
+    let Service { metrics, store, words, notifier, .. } = &*desk.service;
+    let notice = |key: &str| Ack::View(forms::notice(words, words.line(key, &[])));
     if form == TARGET_FORM {
         inbound.place = target_form::read_place(&about);
         return submit_target(desk, inbound, &values, slot).await;
     }
     let (Some(form), Some(about)) = (IncidentForm::of(&form), ModalMetadata::read(&about)) else {
-        desk.metrics.act("unknown", "refused");
+        metrics.act("unknown", "refused");
         return notice("act-unknown");
     };
     inbound.place.channel = about.channel.clone();
@@ -224,18 +231,19 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
     if claim == RequestClaim::Unknown && power > Power::Read {
         return notice("act-store");
     }
-    if let Err(refusal) = permit_form(desk, &inbound, form.as_str(), Some(&about.incident), power).await {
-        return refusal;
+    let checked = desk.guard().check(desk.caller(&inbound), form.as_str(), Some(&about.incident), power).await;
+    if let Err(refusal) = checked {
+        return notice(refusal.key());
     }
-    let incident = match find_incident(desk, &about.incident).await {
+    let incident = match find_incident(store, &about.incident).await {
         Ok(incident) => incident,
         Err(key) => return notice(key),
     };
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
         IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
-        IncidentForm::Evidence => match &desk.notifier.cleaned(&incident).await.diagnosis {
-            Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
+        IncidentForm::Evidence => match &notifier.cleaned(&incident).await.diagnosis {
+            Some(diagnosis) => Ack::View(forms::evidence(diagnosis, words, &about)),
             None => notice("evidence-none"),
         },
     }
@@ -247,10 +255,11 @@ async fn submit_target(
     values: &BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
-    if let Err(refusal) = permit_form(desk, &inbound, "submit", None, Power::Read).await {
-        return refusal;
+    let words = &desk.service.words;
+    if let Err(refusal) = desk.guard().check(desk.caller(&inbound), "submit", None, Power::Read).await {
+        return Ack::View(forms::notice(words, words.line(refusal.key(), &[])));
     }
-    let line = match target_form::command_line(desk, values) {
+    let line = match target_form::command_line(words, values) {
         Ok(line) => line,
         Err(errors) => return Ack::Errors(errors),
     };

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tracing::error;
 
-use super::Desk;
-use super::attempt::{self, begin_act, reply_incident_ended, reply_with_error};
-use super::replies::{message, post_at_request, send_ephemeral_line, send_ephemeral_phrase};
+use super::attempt::{Guard, begun, not_done};
+use super::replies::Caller;
+use knowledge::clock;
 use knowledge::incident::{Act, short_id};
 use message::{Block, Line, SlackMessage, TextSpan, Tone};
-use slack::{SlackRequest, is_person};
-use store::{AuditEntry, AuditResult, EscalationCall, Incident};
+use slack::is_person;
+use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Incident, Store};
 
 /// The minimum time between two escalations of one incident.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
@@ -19,67 +19,71 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Escalate, id).await else { return };
-    let act = Act::Escalate;
+/// Calls the configured `callee`, at most once within [`ONCE_WITHIN`] per incident: later and concurrent callers are told.
+pub(super) async fn escalate(guard: Guard<'_>, caller: Caller<'_>, callee: Option<&String>, id: &str) {
+    let (act, log, words) = (Act::Escalate, guard.log, &caller.notifier.words);
+    let Some(incident) = &guard.begin_act(caller, act, id).await else { return };
     if !incident.open {
-        return reply_incident_ended(desk, inbound, act).await;
+        return not_done(log, caller, act, "act-over").await;
     }
-    let Some(callee) = &desk.config.slack.escalate else {
-        desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
-        return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
+    let Some(callee) = callee else {
+        return not_done(log, caller, act, "escalate-nobody").await;
     };
     let person = person(callee);
     let body = match person.clone() {
-        Some(person) => Some(call_message(desk, inbound, incident, person).await),
+        Some(person) => Some(call_message(caller, incident, person).await),
         None => None,
     };
     let call = body.as_ref().map_or(EscalationCall::Pager(callee), EscalationCall::Post);
-    let Some((attempt, queued)) = attempt::begin_escalation(desk, inbound, &incident.id, call, ONCE_WITHIN).await
-    else {
-        return;
-    };
-    if queued {
-        desk.deliveries.notify_one();
+    let (now, actor) = (log.store.now(), caller.actor());
+    let entry = AuditEntry::new_attempt(actor.who, actor.place, act.as_str(), Some(&incident.id), now);
+    let escalated = log.store.escalate(&entry, clock::before(now, ONCE_WITHIN), call, now).await;
+    if let Ok(Escalated::Already) = escalated {
+        return not_done(log, caller, act, "escalate-already").await;
+    }
+    let is_queued = matches!(escalated, Ok(Escalated::Queued));
+    let Some(attempt) = begun(caller, log.begin_after_audit(entry, escalated.map(drop))).await else { return };
+    if is_queued {
+        log.deliveries.notify_one();
         let pager = [("pager", callee.as_str().into())];
         let [done, pending] = match person {
-            Some(_) => ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[])),
-            None => ["escalation-called", "escalation-begun"].map(|key| desk.words.line(key, &pager)),
+            Some(_) => ["escalate-done", "escalate-waits"].map(|key| words.line(key, &[])),
+            None => ["escalation-called", "escalation-begun"].map(|key| words.line(key, &pager)),
         };
-        return tell_end(desk, inbound, attempt.id(), done, pending).await;
+        return tell_end(log.store, caller, attempt.id(), done, pending).await;
     }
     let Some(body) = body else { return };
-    match post_at_request(desk, inbound, &body).await {
+    match caller.post(&body).await {
         Ok(()) => {
             // The id is not readable; the post mentions them.
-            attempt.end(desk, AuditResult::Done, callee, "").await;
-            send_ephemeral_phrase(desk, inbound, "escalate-done").await;
+            attempt.end(log, AuditResult::Done, callee, "").await;
+            caller.tell_phrase("escalate-done").await;
         }
         Err(error) => {
             let error = error.to_string();
-            attempt.end(desk, AuditResult::Failed, callee, &error).await;
-            reply_with_error(desk, inbound, "escalate-failed", &error).await;
+            attempt.end(log, AuditResult::Failed, callee, &error).await;
+            caller.tell_error("escalate-failed", &error).await;
         }
     }
 }
 
 /// Replies with the result of the delivery, which any replica may make and which writes it to the audit entry; with
 /// `pending` when it takes longer than [`ANSWER_WITHIN`].
-async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, pending: Line) {
-    let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
+async fn tell_end(store: &Store, caller: Caller<'_>, escalation: &str, done: Line, pending: Line) {
+    let ended = tokio::time::timeout(ANSWER_WITHIN, ended(store, escalation)).await;
     match ended.ok().flatten() {
-        Some(AuditEntry { result: AuditResult::Done, .. }) => send_ephemeral_line(desk, inbound, done).await,
-        Some(entry) => reply_with_error(desk, inbound, "escalate-failed", &entry.detail).await,
-        None => send_ephemeral_line(desk, inbound, pending).await,
+        Some(AuditEntry { result: AuditResult::Done, .. }) => caller.tell_line(done).await,
+        Some(entry) => caller.tell_error("escalate-failed", &entry.detail).await,
+        None => caller.tell_line(pending).await,
     }
 }
 
 /// Waits for the audit entry to have a result and returns it; `None` if it cannot be read.
-async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
+async fn ended(store: &Store, id: &str) -> Option<AuditEntry> {
     let mut polls = tokio::time::interval(POLL_INTERVAL);
     loop {
         polls.tick().await;
-        match desk.store.audit_entry(id).await {
+        match store.audit_entry(id).await {
             Ok(Some(entry)) if entry.result == AuditResult::Begun => {}
             Ok(entry) => return entry,
             Err(error) => {
@@ -100,11 +104,11 @@ fn person(id: &str) -> Option<TextSpan> {
 }
 
 /// Builds the message that mentions a user or group, with the headline and the escalation hint of the cause.
-async fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, callee: TextSpan) -> SlackMessage {
-    let words = &desk.words;
-    let incident_message = desk.notifier.message(incident).await;
+async fn call_message(caller: Caller<'_>, incident: &Incident, callee: TextSpan) -> SlackMessage {
+    let words = &caller.notifier.words;
+    let incident_message = caller.notifier.message(incident).await;
     let arguments =
-        [("who", TextSpan::User(inbound.who.user.clone()).into()), ("headline", incident_message.headline.into())];
+        [("who", TextSpan::User(caller.user().to_owned()).into()), ("headline", incident_message.headline.into())];
     // Slack notifies only for mentions above an attachment.
     let call = Line(vec![callee]).plain(" ").then(words.line("escalate-asks", &arguments));
     let mut parts = Vec::new();
@@ -113,7 +117,7 @@ async fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, 
     }
     let command = Line::default().code(format!("/llm-diagnose bundle {}", short_id(&incident.id)));
     parts.push(Block::Note(words.line("escalate-bundle", &[("command", command.into())])));
-    message(Tone::Critical, &call, parts)
+    render::slack_with_blocks(&call, Tone::Critical, &parts)
 }
 
 #[cfg(test)]

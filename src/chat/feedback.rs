@@ -8,12 +8,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{self, begin_act, open_incident_form};
+use super::attempt::{self, Guard, not_done, open_incident_form};
 use super::forms::{self, OPTIONS, input, option, text_box};
 use super::intent::IncidentForm;
-use super::replies::send_ephemeral_phrase;
+use super::replies::Caller;
+use crate::acts::AuditLog;
 use knowledge::incident::Act;
-use knowledge::playbook::Node;
+use knowledge::playbook::{Library, Node};
+use notify::Notifier;
+use service::Service;
 use slack::{Ack, SlackRequest};
 use store::{AuditResult, Feedback, Incident};
 
@@ -23,29 +26,28 @@ const OTHER: &str = "other";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Handles "Right": the named cause is correct.
-pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Right, id).await else { return };
+pub(super) async fn right(guard: Guard<'_>, caller: Caller<'_>, id: &str) {
+    let Some(incident) = &guard.begin_act(caller, Act::Right, id).await else { return };
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
-        desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
-        return send_ephemeral_phrase(desk, inbound, "feedback-no-cause").await;
+        return not_done(guard.log, caller, Act::Right, "feedback-no-cause").await;
     };
     let feedback = Feedback {
         incident: incident.id.clone(),
-        who: inbound.who.user.clone(),
-        at: desk.store.now(),
+        who: caller.user().to_owned(),
+        at: guard.log.store.now(),
         is_right: true,
         named: root.id.clone(),
         cause: root.id.clone(),
         comment: String::new(),
     };
-    save_feedback(desk, inbound, &feedback, &root.title).await;
+    save_feedback(guard.log, caller, &feedback, &root.title).await;
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
-pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Wrong, id).await else { return };
-    let words = &desk.words;
-    let mut options: Vec<Value> = causes(desk, incident)
+pub(super) async fn open_form(guard: Guard<'_>, caller: Caller<'_>, library: &Library, id: &str) {
+    let Some(incident) = &guard.begin_act(caller, Act::Wrong, id).await else { return };
+    let words = &caller.notifier.words;
+    let mut options: Vec<Value> = causes(library, incident)
         .into_iter()
         .filter(|node| Some(node.id) != named(incident).as_deref())
         .take(OPTIONS - 1)
@@ -60,7 +62,8 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         input("cause", &words.text("wrong-cause", &[]), false, menu),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
-    open_incident_form(desk, inbound, &incident.id, IncidentForm::Wrong, ["wrong-title", "form-send"], blocks).await;
+    open_incident_form(guard.log, caller, &incident.id, IncidentForm::Wrong, ["wrong-title", "form-send"], blocks)
+        .await;
 }
 
 /// Handles the submitted form of [`open_form`].
@@ -72,53 +75,53 @@ pub(super) fn wrong(
     slot: OwnedSemaphorePermit,
 ) -> Ack {
     let cause = values.get("cause").map(String::as_str).unwrap_or_default();
-    let title = causes(desk, &incident).iter().find(|node| node.id == cause).map(|node| node.title.to_owned());
+    let Service { library, store, words, notifier, .. } = &*desk.service;
+    let title = causes(library, &incident).iter().find(|node| node.id == cause).map(|node| node.title.to_owned());
     let title = match (title, cause) {
         (Some(title), _) => title,
-        (None, OTHER) => desk.words.text("wrong-other", &[]),
+        (None, OTHER) => words.text("wrong-other", &[]),
         (None, _) => {
-            return Ack::Errors([("cause".to_owned(), desk.words.text("wrong-unknown", &[]))].into());
+            return Ack::Errors([("cause".to_owned(), words.text("wrong-unknown", &[]))].into());
         }
     };
     let feedback = Feedback {
         incident: incident.id.clone(),
         who: inbound.who.user.clone(),
-        at: desk.store.now(),
+        at: store.now(),
         is_right: false,
         named: named(&incident).unwrap_or_default(),
         cause: cause.to_owned(),
-        comment: comment_of(desk, &incident, values.get("comment").map(String::as_str).unwrap_or_default()),
+        comment: comment_of(notifier, &incident, values.get("comment").map(String::as_str).unwrap_or_default()),
     };
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        save_feedback(&shared, &inbound, &feedback, &title).await;
+        save_feedback(shared.log(), shared.caller(&inbound), &feedback, &title).await;
         drop(slot);
     });
     Ack::Received
 }
 
 /// Returns a comment cleaned, and then cut: half a secret has no pattern.
-fn comment_of(desk: &Desk, incident: &Incident, text: &str) -> String {
-    render::cut(&desk.notifier.redactor_of([incident]).text("message", text.trim()), COMMENT_CHARS)
+fn comment_of(notifier: &Notifier, incident: &Incident, text: &str) -> String {
+    render::cut(&notifier.redactor_of([incident]).text("message", text.trim()), COMMENT_CHARS)
 }
 
-async fn save_feedback(desk: &Desk, inbound: &SlackRequest, feedback: &Feedback, title: &str) {
+async fn save_feedback(log: AuditLog<'_>, caller: Caller<'_>, feedback: &Feedback, title: &str) {
     let act = if feedback.is_right { Act::Right } else { Act::Wrong };
-    let Some(attempt) = attempt::begin(desk, inbound, act.as_str(), Some(&feedback.incident)).await else { return };
-    if let Err(error) = desk.store.give_feedback(feedback).await {
+    let Some(attempt) = attempt::begin(log, caller, act, Some(&feedback.incident)).await else { return };
+    if let Err(error) = log.store.give_feedback(feedback).await {
         error!(%error, "cannot keep feedback");
-        attempt.end(desk, AuditResult::Failed, &feedback.cause, "the store failed").await;
-        return send_ephemeral_phrase(desk, inbound, "act-store").await;
+        attempt.end(log, AuditResult::Failed, &feedback.cause, "the store failed").await;
+        return caller.tell_phrase("act-store").await;
     }
+    let words = &caller.notifier.words;
     let detail = match (feedback.is_right, feedback.comment.trim()) {
         (true, _) => title.to_owned(),
-        (false, "") => desk.words.text("wrong-note", &[("cause", title.into())]),
-        (false, comment) => {
-            desk.words.text("wrong-note-comment", &[("cause", title.into()), ("comment", comment.into())])
-        }
+        (false, "") => words.text("wrong-note", &[("cause", title.into())]),
+        (false, comment) => words.text("wrong-note-comment", &[("cause", title.into()), ("comment", comment.into())]),
     };
-    attempt.end(desk, AuditResult::Done, &feedback.cause, &detail).await;
-    send_ephemeral_phrase(desk, inbound, "feedback-thanks").await;
+    attempt.end(log, AuditResult::Done, &feedback.cause, &detail).await;
+    caller.tell_phrase("feedback-thanks").await;
 }
 
 fn named(incident: &Incident) -> Option<String> {
@@ -126,7 +129,7 @@ fn named(incident: &Incident) -> Option<String> {
 }
 
 /// Returns all causes that the playbooks link to the diagnosed symptom.
-fn causes<'a>(desk: &'a Desk, incident: &Incident) -> Vec<Node<'a>> {
+fn causes<'a>(library: &'a Library, incident: &Incident) -> Vec<Node<'a>> {
     let playbook = incident.entered().unwrap_or_default();
-    desk.library.reachable(playbook).into_iter().skip(1).collect()
+    library.reachable(playbook).into_iter().skip(1).collect()
 }

@@ -1,25 +1,30 @@
 //! Incidents by what people type: a whole id or a part of it, a thread, the newest.
 
-use super::Desk;
 use super::command::{OfIncident, Which};
-use super::reply::Reply;
 use super::wording::{command_button, sentence, with};
 use knowledge::incident::{SHORT_ID, short_id};
 use message::{Block, Line, Message, TextSpan, Tone};
+use notify::Notifier;
+use render::Phrases;
+use slack::RequestPlace;
 use store::{Incident, Store, StoreError};
 
 /// The number of recent incidents that can be selected by a part of their id.
 const KNOWN: u32 = 2_000;
 
 /// Finds the selected incident: by id, by the thread, else the newest open one, else the newest.
-pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Result<Incident, Message> {
-    let words = &desk.words;
+pub(super) async fn find(
+    store: &Store,
+    words: &Phrases,
+    place: &RequestPlace,
+    of: &OfIncident,
+) -> Result<Incident, Message> {
     let lost = |error: StoreError| {
         tracing::error!(%error, "cannot read an incident for an answer");
         sentence(Tone::Unknown, words.line("incident-unreadable", &[]))
     };
-    let id = match (&of.incident, &reply.place.thread) {
-        (Some(named), _) => match named_id(&desk.store, named).await.map_err(lost)?.as_slice() {
+    let id = match (&of.incident, &place.thread) {
+        (Some(named), _) => match named_id(store, named).await.map_err(lost)?.as_slice() {
             [one] => Some(one.clone()),
             [] => None,
             several => {
@@ -29,14 +34,14 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
                 return Err(with(sentence(Tone::Unknown, line), Block::Buttons(buttons.collect())));
             }
         },
-        (None, Some(thread)) => match desk.store.incident_at(&reply.place.channel, thread).await.map_err(lost)? {
+        (None, Some(thread)) => match store.incident_at(&place.channel, thread).await.map_err(lost)? {
             Some(id) => Some(id),
-            None => newest(&desk.store).await.map_err(lost)?,
+            None => newest(store).await.map_err(lost)?,
         },
-        (None, None) => newest(&desk.store).await.map_err(lost)?,
+        (None, None) => newest(store).await.map_err(lost)?,
     };
     let incident = match &id {
-        Some(id) => desk.store.incident(id).await.map_err(lost)?,
+        Some(id) => store.incident(id).await.map_err(lost)?,
         None => None,
     };
     incident.ok_or_else(|| {
@@ -83,12 +88,12 @@ pub async fn listed(
 }
 
 /// Formats an incident in one line: headline, start and short id, with a link to its page if there is one.
-pub(super) async fn line(desk: &Desk, incident: &Incident) -> Line {
-    let headline = desk.notifier.message(incident).await.headline;
-    let headline = match desk.notifier.view(incident).page {
+pub(super) async fn line(notifier: &Notifier, incident: &Incident) -> Line {
+    let headline = notifier.message(incident).await.headline;
+    let headline = match notifier.view(incident).page {
         Some(page) => Line::default().link(headline, page),
         None => Line::default().plain(headline),
     };
-    let since = desk.words.line("incident-since", &[("at", TextSpan::Time(incident.started_at).into())]);
+    let since = notifier.words.line("incident-since", &[("at", TextSpan::Time(incident.started_at).into())]);
     headline.plain(" · ").then(since).plain(" · ").code(short_id(&incident.id))
 }

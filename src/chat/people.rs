@@ -82,7 +82,7 @@ impl People {
     }
 
     /// Returns the facts for authorisation; queries Slack for those that are not cached.
-    pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, config: &slack::Config) -> UserFacts {
+    pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, groups: &[String]) -> UserFacts {
         let own_team_id = self.own_team.get_or_try_init(|| async {
             match tokio::time::timeout(CALL_WITHIN, slack.identity()).await {
                 Ok(answer) => answer.map(|identity| identity.team_id),
@@ -90,7 +90,7 @@ impl People {
             }
         });
         let user = self.users.get(&inbound.who.user, || slack.user(&inbound.who.user));
-        let groups = futures::future::join_all(config.act.groups.iter().map(|group| async move {
+        let groups = futures::future::join_all(groups.iter().map(|group| async move {
             let fetch = || async { slack.group_members(group).await.map(|members| members.into_iter().collect()) };
             (group, self.groups.get(group, fetch).await)
         }));

@@ -12,8 +12,9 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::Desk;
+use super::replies::Caller;
 use super::wording::sentence;
+use crate::acts::AuditLog;
 
 use message::{Line, Message, SlackMessage, Tone};
 use notify::AnswerTarget;
@@ -28,10 +29,10 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// The destination of an answer, with its progress.
 pub(super) struct Reply<'a> {
-    desk: &'a Desk,
+    caller: Caller<'a>,
+    log: AuditLog<'a>,
     /// The place of the request.
     pub(super) place: &'a RequestPlace,
-    user: &'a str,
     /// True if the request is public: a mention, or a button within a thread or direct message.
     is_open: bool,
     /// True if the answer is visible to everybody in the channel.
@@ -50,8 +51,8 @@ pub(super) struct Reply<'a> {
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(desk: &'a Desk, inbound: &'a SlackRequest) -> Self {
-        let SlackRequest { place, who, what, .. } = inbound;
+    pub(super) fn new(caller: Caller<'a>, log: AuditLog<'a>) -> Self {
+        let SlackRequest { place, what, .. } = caller.request;
         // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
         let in_thread_or_direct = place.thread.is_some() || place.channel.starts_with('D');
         let is_open = match what {
@@ -64,9 +65,9 @@ impl<'a> Reply<'a> {
             | SlackAction::Home => false,
         };
         Self {
-            desk,
+            caller,
+            log,
             place,
-            user: &who.user,
             is_open,
             in_channel: false,
             progress_message: Mutex::new(None),
@@ -89,7 +90,7 @@ impl<'a> Reply<'a> {
 
     /// Sends the answer; a failure is only logged, as no other channel to the user remains.
     pub(super) async fn send_message(&self, message: &Message) {
-        let message = message.clone().map_text(&self.desk.notifier.text_cleaner());
+        let message = message.clone().map_text(&self.caller.notifier.text_cleaner());
         if let Err(error) = self.send(&render::slack(&message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }
@@ -98,7 +99,7 @@ impl<'a> Reply<'a> {
     async fn send(&self, message: &SlackMessage) -> Result<(), SlackError> {
         self.done.cancel();
         let progress_message = self.progress_message.lock().await;
-        let answer = |target| self.desk.notifier.answer(&self.desk.slack, target, message);
+        let answer = |target| self.caller.notifier.answer(self.caller.slack, target, message);
         if self.is_open {
             if let Some(progress_message) = &*progress_message
                 && answer(AnswerTarget::Edit(progress_message)).await.is_ok()
@@ -121,7 +122,7 @@ impl<'a> Reply<'a> {
         }
         let target = match self.in_channel {
             true => AnswerTarget::Post(self.destination()),
-            false => AnswerTarget::Ephemeral(self.destination(), self.user),
+            false => AnswerTarget::Ephemeral(self.destination(), self.caller.user()),
         };
         answer(target).await.map(drop)
     }
@@ -129,13 +130,12 @@ impl<'a> Reply<'a> {
     /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.
     async fn queue_for_thread(&self, message: &SlackMessage) -> bool {
         let Some(thread) = &self.place.thread else { return false };
-        let desk = self.desk;
+        let log = self.log;
         let queued = async {
-            let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
-            desk.store.queue_answer(&incident, message, desk.store.now()).await
+            let Some(incident) = log.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
+            log.tell_thread(&incident, message).await
         };
         let queued: Result<bool, StoreError> = queued.await;
-        desk.deliveries.notify_one();
         queued.inspect_err(|error| warn!(%error, "cannot keep an answer")).unwrap_or(false)
     }
 
@@ -177,7 +177,7 @@ impl<'a> Reply<'a> {
             (_, true, Some(posted)) => AnswerTarget::Edit(posted),
             (_, true, None) => AnswerTarget::Post(self.destination()),
         };
-        let result = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
+        let result = self.caller.notifier.progress(self.caller.slack, target, &message).await;
         let result = result.map(|posted| *progress_message = posted.or(progress_message.take()));
         if let Err(error) = result {
             warn!(%error, "cannot tell the progress in Slack");
@@ -186,11 +186,11 @@ impl<'a> Reply<'a> {
 
     /// Renders the progress; `None` before the first query or bundle part.
     fn so_far(&self, command: &str) -> Option<SlackMessage> {
-        let words = &self.desk.words;
+        let words = &self.caller.notifier.words;
         if let Some(parts) = self.parts.get() {
             // Reasons hold texts of servers.
             let progress = render::bundle_progress(&parts.board(), words);
-            return Some(render::slack(&progress.map_text(&self.desk.notifier.text_cleaner())));
+            return Some(render::slack(&progress.map_text(&self.caller.notifier.text_cleaner())));
         }
         let (answered, sent) = self.progress.seen();
         if sent == 0 {
@@ -200,7 +200,7 @@ impl<'a> Reply<'a> {
         let command = Line::default().code(command);
         let pieces = [("target", command.into()), ("answered", answered.into()), ("asked", sent.into())];
         let progress = sentence(Tone::Unknown, words.line("command-progress", &pieces));
-        Some(render::slack(&progress.map_text(&self.desk.notifier.text_cleaner())))
+        Some(render::slack(&progress.map_text(&self.caller.notifier.text_cleaner())))
     }
 
     /// Uploads a file to the place of the request or to `elsewhere`; everybody in the channel sees it.
@@ -211,6 +211,6 @@ impl<'a> Reply<'a> {
         elsewhere: Option<Destination<'_>>,
     ) -> Result<String, SlackError> {
         let to = elsewhere.unwrap_or_else(|| self.destination());
-        self.desk.slack.upload_file(name, title, path, to).await
+        self.caller.slack.upload_file(name, title, path, to).await
     }
 }

@@ -8,19 +8,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{begin_act, open_incident_form, reply_incident_ended};
+use super::attempt::{Guard, not_done, open_incident_form};
 use super::forms::{self, ModalMetadata, input, option, text_box};
 use super::intent::IncidentForm;
+use super::replies::Caller;
 use super::{Desk, silences};
-use crate::acts::silence::{self, CUSTOM, Excess};
+use crate::acts::silence::{self, CUSTOM, Excess, Silencer};
 use findings::silence::SilenceMatcher;
 use knowledge::incident::Act;
 use message::{Block, Line};
 use redact::Redactor;
-use render::{self, cut};
+use render::{self, Phrases, cut};
 use slack::{Ack, SlackRequest};
 use sources::alertmanager::{self, COMMENT_CHARS};
-use store::{AuditResult, Incident};
+use store::Incident;
 
 /// The title and the button of the form, as keys of phrases.
 const TITLES: [&str; 2] = ["silence-title", "silence-send"];
@@ -34,20 +35,27 @@ struct Fields {
 }
 
 /// Opens the form: shows the matchers, asks for a duration, filled with `wanted`, and a comment.
-pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wanted: Option<Duration>) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Silence, id).await else { return };
+pub(super) async fn open_form(
+    guard: Guard<'_>,
+    caller: Caller<'_>,
+    silencer: Silencer<'_>,
+    id: &str,
+    wanted: Option<Duration>,
+) {
+    let (log, words) = (guard.log, &caller.notifier.words);
+    let Some(incident) = &guard.begin_act(caller, Act::Silence, id).await else { return };
     let offered = silence::selectable(incident);
     if !incident.open || findings::silence::shared(&incident.alerts).is_empty() {
-        return reply_incident_ended(desk, inbound, Act::Silence).await;
+        return not_done(log, caller, Act::Silence, "act-over").await;
     }
     let common = findings::silence::common(&incident.alerts);
-    if offered.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
-        desk.metrics.act(Act::Silence.as_str(), AuditResult::Failed.as_str());
-        return super::replies::send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
+    if offered.is_empty() || alertmanager::chosen(silencer.alertmanagers, &common).is_empty() {
+        return not_done(log, caller, Act::Silence, "silence-no-alertmanager").await;
     }
     // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
     let named = findings::silence::preselected(&incident.alerts).is_ok();
-    let fixed = silence::durations(desk).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
+    let fixed =
+        silence::durations(silencer.longest).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
     let custom = wanted.filter(|_| fixed.is_none()).map(|wanted| humantime::format_duration(wanted).to_string());
     let fields = Fields {
         matchers: if named { offered.clone() } else { Vec::new() },
@@ -55,14 +63,14 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wan
         custom: custom.unwrap_or_default(),
         comment: String::new(),
     };
-    let redactor = silence::redactor(desk, Some(incident), &offered);
-    let mut parts = explanation(desk, &redactor, &offered);
+    let redactor = silence::redactor(caller.notifier, Some(incident), &offered);
+    let mut parts = explanation(words, &redactor, &offered);
     if !named {
-        parts.push(Block::Paragraph(desk.words.line("silence-whole-pool", &[])));
+        parts.push(Block::Paragraph(words.line("silence-whole-pool", &[])));
     }
     let mut blocks = render::slack_blocks(&parts);
-    blocks.extend(inputs(desk, &redactor, &offered, &fields));
-    open_incident_form(desk, inbound, &incident.id, IncidentForm::Silence, TITLES, blocks).await;
+    blocks.extend(inputs(words, silencer.longest, &redactor, &offered, &fields));
+    open_incident_form(log, caller, &incident.id, IncidentForm::Silence, TITLES, blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`] or [`confirmation`].
@@ -73,21 +81,22 @@ pub(super) async fn submit(
     values: BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
+    let (silencer, words) = (desk.silencer(), &desk.service.words);
     let value = |name: &str| values.get(name).map(|value| value.trim()).unwrap_or_default();
     let wrong = |field: &str, text: String| Ack::Errors([(field.to_owned(), text)].into());
     let offered = silence::selectable(&incident);
-    let matchers = match silence::matchers_of(desk, &offered, value("labels").split(',')) {
+    let matchers = match silence::matchers_of(words, &offered, value("labels").split(',')) {
         Ok(matchers) => matchers,
         Err(text) => return wrong("labels", text),
     };
     let chosen = value("duration");
     let (field, text) = if chosen == CUSTOM { ("custom", value("custom")) } else { ("duration", chosen) };
-    let duration = match silence::duration_of(desk, text) {
+    let duration = match silence::duration_of(words, silencer.longest, text) {
         Ok(duration) => duration,
         Err(text) => return wrong(field, text),
     };
     let comment = value("comment").to_owned();
-    let excess = Excess::of(&desk.alertmanagers, &incident, matchers).await;
+    let excess = Excess::of(silencer.alertmanagers, &incident, matchers).await;
     if !excess.is_confirmed_by(value("confirm")) {
         let fields = Fields {
             matchers: excess.matchers.clone(),
@@ -95,11 +104,12 @@ pub(super) async fn submit(
             custom: value("custom").into(),
             comment: cut(&comment, COMMENT_CHARS),
         };
-        return Ack::View(confirmation(desk, &inbound, &incident, &offered, &fields, &excess));
+        return Ack::View(confirmation(silencer, &inbound, &incident, &offered, &fields, &excess));
     }
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        silences::create(&shared, &inbound, &incident, &excess.matchers, duration, &comment).await;
+        let (log, caller) = (shared.log(), shared.caller(&inbound));
+        silences::create(log, caller, shared.silencer(), &incident, (&excess.matchers, duration, &comment)).await;
         drop(slot);
     });
     Ack::Received
@@ -107,20 +117,20 @@ pub(super) async fn submit(
 
 /// Builds the form once more, with what was chosen, what it silences too, and a box that confirms that.
 fn confirmation(
-    desk: &Desk,
+    silencer: Silencer<'_>,
     inbound: &SlackRequest,
     incident: &Incident,
     offered: &[SilenceMatcher],
     fields: &Fields,
     excess: &Excess,
 ) -> Value {
-    let words = &desk.words;
-    let (warning, known) = excess.warning(desk);
-    let redactor = silence::redactor(desk, Some(incident), offered);
-    let mut parts = explanation(desk, &redactor, offered);
+    let words = &silencer.notifier.words;
+    let (warning, known) = excess.warning(words);
+    let redactor = silence::redactor(silencer.notifier, Some(incident), offered);
+    let mut parts = explanation(words, &redactor, offered);
     parts.push(Block::Paragraph(warning));
     let mut blocks = render::slack_blocks(&parts);
-    blocks.extend(inputs(desk, &redactor, offered, fields));
+    blocks.extend(inputs(words, silencer.longest, &redactor, offered, fields));
     let value = excess.confirmation();
     let boxes = json!({ "type": "checkboxes", "action_id": "confirm", "options": [option(&known, &value)] });
     // Slack keeps the state of a block with the same id, so what was ticked for other matchers must have another one.
@@ -130,18 +140,20 @@ fn confirmation(
     forms::modal(words, &title, Some(&send), IncidentForm::Silence.as_str(), &about, blocks)
 }
 
-fn explanation(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {
+fn explanation(words: &Phrases, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {
     let line = |matcher| Line::default().code(silence::shown_matcher(redactor, matcher).to_string());
     let lines = offered.iter().map(line).collect();
-    vec![
-        Block::Paragraph(desk.words.line("silence-what", &[])),
-        Block::Section(desk.words.text("silence-matchers", &[]), lines),
-    ]
+    vec![Block::Paragraph(words.line("silence-what", &[])), Block::Section(words.text("silence-matchers", &[]), lines)]
 }
 
 /// Builds the inputs, filled with `fields`.
-fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4] {
-    let words = &desk.words;
+fn inputs(
+    words: &Phrases,
+    longest: Duration,
+    redactor: &Redactor,
+    offered: &[SilenceMatcher],
+    fields: &Fields,
+) -> [Value; 4] {
     let label =
         |matcher: &SilenceMatcher| option(&matcher_text(&silence::shown_matcher(redactor, matcher)), &matcher.key());
     let mut menu = json!({
@@ -153,7 +165,7 @@ fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: 
         menu["initial_options"] = fields.matchers.iter().map(label).collect();
     }
     let mut options: Vec<Value> =
-        silence::durations(desk).map(|(value, _, key)| option(&words.text(key, &[]), value)).collect();
+        silence::durations(longest).map(|(value, _, key)| option(&words.text(key, &[]), value)).collect();
     options.push(option(&words.text("silence-custom", &[]), CUSTOM));
     let mut duration = json!({ "type": "static_select", "action_id": "duration", "options": options });
     if let Some(initial) = options.iter().find(|option| option["value"] == fields.duration.as_str()) {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Desk;
 use super::command::{CommandError, parse};
 use super::intent::{PICK_TARGET, TARGET_FORM};
 use super::reply::Reply;
@@ -15,9 +14,10 @@ use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
 use message::{Block, Button, ButtonStyle, Message, Tone};
 use prom::Prometheus;
-use render::cut;
+use render::{Phrases, cut};
+use service::questions::Fleet;
 use service::questions::pools::{PoolList, TargetMatch};
-use slack::{Choice, RequestPlace};
+use slack::{Choice, RequestPlace, Slack};
 
 /// The menus' `action_id`s.
 const TARGET: &str = "target";
@@ -43,10 +43,10 @@ struct TargetFormMetadata {
 }
 
 /// Builds the button that opens the form.
-pub(super) fn button(desk: &Desk) -> Button {
+pub(super) fn button(words: &Phrases) -> Button {
     Button {
         action: PICK_TARGET.to_owned(),
-        label: desk.words.text("targets-pick", &[]),
+        label: words.text("targets-pick", &[]),
         value: "pick".to_owned(),
         style: ButtonStyle::Plain,
         confirm: None,
@@ -54,20 +54,19 @@ pub(super) fn button(desk: &Desk) -> Button {
 }
 
 /// Opens the form while the trigger is valid; otherwise replies with a button that opens it.
-pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
+pub(super) async fn offer(slack: &Slack, words: &Phrases, reply: &Reply<'_>) {
     let opened = match &reply.place.trigger {
-        Some(trigger) => desk.slack.open_view(trigger, &form(desk, reply.place)).await.is_ok(),
+        Some(trigger) => slack.open_view(trigger, &form(words, reply.place)).await.is_ok(),
         None => false,
     };
     if !opened {
-        let parts = vec![Block::Buttons(vec![button(desk)])];
-        let headline = desk.words.text("target-missing", &[]);
+        let parts = vec![Block::Buttons(vec![button(words)])];
+        let headline = words.text("target-missing", &[]);
         reply.send_message(&Message { tone: Tone::Unknown, headline, parts }).await;
     }
 }
 
-fn form(desk: &Desk, place: &RequestPlace) -> Value {
-    let words = &desk.words;
+fn form(words: &Phrases, place: &RequestPlace) -> Value {
     let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
     let about = TargetFormMetadata {
         channel: place.channel.clone(),
@@ -101,19 +100,19 @@ fn form(desk: &Desk, place: &RequestPlace) -> Value {
 }
 
 /// Returns the options of the form's menus; none for other menus.
-pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choice> {
+pub(super) async fn suggest(fleet: &Fleet<'_>, action: &str, typed: &str) -> Vec<Choice> {
     match action {
-        TARGET => targets(desk, typed).await,
-        PLAYBOOK => playbooks(desk, typed),
+        TARGET => targets(fleet, typed).await,
+        PLAYBOOK => playbooks(fleet.library, typed),
         _ => Vec::new(),
     }
 }
 
 /// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
-async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
-    let clients: Vec<&Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus).collect();
+async fn targets(fleet: &Fleet<'_>, typed: &str) -> Vec<Choice> {
+    let clients: Vec<&Prometheus> = fleet.prometheus.iter().map(|(prometheus, _)| prometheus).collect();
     let at = clock::floor(clock::now(), Duration::from_secs(5));
-    let list = PoolList::of(&desk.library, &clients, at, Instant::now() + LIST_WITHIN).await;
+    let list = PoolList::of(fleet.library, &clients, at, Instant::now() + LIST_WITHIN).await;
     let names: Vec<String> = match typed.trim() {
         "" => list.places.iter().map(|(_, place)| place.name()).collect(),
         typed => list.find(typed).iter().flatten().map(TargetMatch::name).collect(),
@@ -130,8 +129,8 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     choices
 }
 
-fn playbooks(desk: &Desk, typed: &str) -> Vec<Choice> {
-    let fitting = matching(&desk.library, typed.trim()).into_iter();
+fn playbooks(library: &Library, typed: &str) -> Vec<Choice> {
+    let fitting = matching(library, typed.trim()).into_iter();
     let choices = fitting.map(|p| Choice {
         label: cut(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
         value: p.playbook.clone(),
@@ -157,28 +156,31 @@ pub(super) fn read_place(about: &str) -> RequestPlace {
 }
 
 /// Converts the form's fields to a command line; the error holds the messages by field.
-pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
+pub(super) fn command_line(
+    words: &Phrases,
+    values: &BTreeMap<String, String>,
+) -> Result<String, BTreeMap<String, String>> {
     let value = |id: &str| values.get(id).map(|value| value.trim()).filter(|value| !value.is_empty());
     let mut errors = BTreeMap::new();
-    let mut words = vec!["diagnose".to_owned()];
+    let mut line = vec!["diagnose".to_owned()];
     match value(TARGET) {
-        Some(target) => words.push(target.to_owned()),
-        None => _ = errors.insert(TARGET.to_owned(), desk.words.text("target-missing", &[])),
+        Some(target) => line.push(target.to_owned()),
+        None => _ = errors.insert(TARGET.to_owned(), words.text("target-missing", &[])),
     }
     for id in [AT, LAST, PLAYBOOK] {
         let Some(text) = value(id) else { continue };
         let option = format!("--{id}={text}");
         let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
         match parse(&alone) {
-            Ok(_) => words.push(option),
+            Ok(_) => line.push(option),
             Err(CommandError::Wrong { why, .. }) => {
-                _ = errors.insert(id.to_owned(), cut(&misuse(desk, &why).text(), VALUE_CHARS))
+                _ = errors.insert(id.to_owned(), cut(&misuse(words, &why).text(), VALUE_CHARS))
             }
-            Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
+            Err(_) => _ = errors.insert(id.to_owned(), words.text("command-too-long", &[])),
         }
     }
     match errors.is_empty() {
-        true => Ok(shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()),
+        true => Ok(shlex::try_join(line.iter().map(String::as_str)).unwrap_or_default()),
         false => Err(errors),
     }
 }

@@ -9,16 +9,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::attempt::{self, begin_act, reply_incident_ended, reply_with_error};
-use super::replies::{into_thread, message, send_ephemeral_phrase};
+use super::attempt::{self, Guard, not_done};
+use super::replies::Caller;
+use crate::acts::AuditLog;
 use findings::{EvidenceResult, Fix, Outcome};
 use knowledge::clock;
 use knowledge::incident::Act;
 use knowledge::playbook::{Condition, condition_text};
 use knowledge::signal::format_value;
 use message::{Block, Line, TextSpan, Tone};
+use notify::Notifier;
+use prom::assigned;
+use render::Phrases;
+use service::questions::Fleet;
 use slack::{RequestPlace, SlackActor, SlackError, SlackRequest};
-use store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Followup, Incident, Store, StoreError};
 
 /// Delays of the automatic follow-ups after the button press.
 const FOLLOWUP_DELAYS: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
@@ -47,80 +52,76 @@ struct Check {
 
 /// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
 /// longer has it: the user is told, and the message is sent again so that its buttons match the current steps.
-async fn fix(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
-    let diagnosis = desk.notifier.cleaned(incident).await.diagnosis;
+async fn fix(log: AuditLog<'_>, caller: Caller<'_>, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
+    let diagnosis = caller.notifier.cleaned(incident).await.diagnosis;
     let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {
-        desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
-        send_ephemeral_phrase(desk, inbound, "step-changed").await;
-        if let Err(error) = desk.store.touch(&incident.id).await {
-            error!(%error, "cannot mark an incident's message as changed");
-        }
-        desk.deliveries.notify_one();
+        not_done(log, caller, act, "step-changed").await;
+        log.touch(&incident.id).await;
     }
     step_found
 }
 
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
-pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, id: &str, step: &str) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Done, id).await else { return };
+pub(super) async fn done(guard: Guard<'_>, caller: Caller<'_>, id: &str, step: &str) {
+    let log = guard.log;
+    let Some(incident) = &guard.begin_act(caller, Act::Done, id).await else { return };
     if !incident.open {
-        return reply_incident_ended(desk, inbound, Act::Done).await;
+        return not_done(log, caller, Act::Done, "act-over").await;
     }
-    let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
+    let Some(fix) = fix(log, caller, Act::Done, incident, step).await else { return };
     if render::is_done(&fix, &incident.notes) {
-        desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
-        return send_ephemeral_phrase(desk, inbound, "done-already").await;
+        return not_done(log, caller, Act::Done, "done-already").await;
     }
-    let Some(attempt) = attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
-    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
+    let Some(attempt) = attempt::begin(log, caller, Act::Done, Some(&incident.id)).await else { return };
+    attempt.end(log, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
 }
 
 /// Handles "Verify fix" for a step.
-pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str, step: &str) {
-    let Some(incident) = &begin_act(desk, inbound, Act::Verify, id).await else { return };
-    let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
+pub(super) async fn press(guard: Guard<'_>, caller: Caller<'_>, fleet: &Fleet<'_>, id: &str, step: &str) {
+    let (log, notifier) = (guard.log, caller.notifier);
+    let Some(incident) = &guard.begin_act(caller, Act::Verify, id).await else { return };
+    let Some(fix) = fix(log, caller, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
-        desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
-        return send_ephemeral_phrase(desk, inbound, "verify-no-check").await;
+        return not_done(log, caller, Act::Verify, "verify-no-check").await;
     };
-    let Some(attempt) = attempt::begin(desk, inbound, Act::Verify.as_str(), Some(&incident.id)).await else {
+    let Some(attempt) = attempt::begin(log, caller, Act::Verify, Some(&incident.id)).await else {
         return;
     };
-    let place = &inbound.place;
+    let place = &caller.request.place;
     let check = Check {
         signal: verify.signal.clone(),
         when: verify.when.clone(),
         action: fix.action.clone(),
         channel: place.channel.clone(),
         thread: place.thread.clone().or_else(|| place.message.clone()),
-        until_ms: clock::unix_ms(clock::after(desk.store.now(), FOLLOWUP_DELAYS[1] + RETRY_POSTS_FOR)),
+        until_ms: clock::unix_ms(clock::after(log.store.now(), FOLLOWUP_DELAYS[1] + RETRY_POSTS_FOR)),
     };
-    let verdict = match query_condition(desk, incident, &check).await {
+    let verdict = match query_condition(fleet, notifier, incident, &check).await {
         Ok(verdict) => verdict,
         Err(why) => {
-            attempt.end(desk, AuditResult::Failed, "", &why).await;
-            return reply_with_error(desk, inbound, "verify-failed", &why).await;
+            attempt.end(log, AuditResult::Failed, "", &why).await;
+            return caller.tell_error("verify-failed", &why).await;
         }
     };
-    let detail = verdict_line(desk, &verdict).text();
+    let detail = verdict_line(&notifier.words, &verdict).text();
     let target = format!("{} {}", check.signal, check.when);
-    attempt.end(desk, AuditResult::Done, &target, &detail).await;
-    if let Err(error) = post_verdict(desk, inbound, incident, &check, &verdict, Some(&inbound.who.user)).await {
+    attempt.end(log, AuditResult::Done, &target, &detail).await;
+    if let Err(error) = post_verdict(log, caller, incident, &check, &verdict, Some(caller.user())).await {
         warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
-        super::replies::send_ephemeral_line(desk, inbound, Line::default().plain(detail)).await;
+        caller.tell_line(Line::default().plain(detail)).await;
     }
-    plan(desk, incident, &check).await;
+    plan(log.store, incident, &check).await;
 }
 
 /// Schedules the follow-ups; another press replaces their times.
-async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
-    let now = desk.store.now();
+async fn plan(store: &Store, incident: &Incident, check: &Check) {
+    let now = store.now();
     let due = FOLLOWUP_DELAYS.map(|later| clock::after(now, later));
     let kind = format!("verify {} {}", check.signal, check.when);
     let planned = match serde_json::to_string(check) {
-        Ok(data) => desk.store.follow_up(&incident.id, &kind, &data, &due).await.map_err(|e| e.to_string()),
+        Ok(data) => store.follow_up(&incident.id, &kind, &data, &due).await.map_err(|e| e.to_string()),
         Err(error) => Err(error.to_string()),
     };
     if let Err(error) = planned {
@@ -130,22 +131,23 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
 
 /// Queries the signal now, with the history that the condition may need; the answer has no secrets.
 async fn query_condition(
-    desk: &Desk,
+    fleet: &Fleet<'_>,
+    notifier: &Notifier,
     incident: &Incident,
     check: &Check,
 ) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
-    let prometheus = desk.service.prometheus_of(&incident.alerts).ok_or("no Prometheus is configured")?;
-    let request = desk.config.diagnose.request("", &incident.alerts, incident.started_at, clock::now());
-    let (mut result, problems) = diagnose::verify(&desk.library, &prometheus, &request, &check.signal, &when).await;
-    let redactor = desk.notifier.redactor_of([incident]);
+    let prometheus = assigned(fleet.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
+    let request = fleet.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
+    let (mut result, problems) = diagnose::verify(fleet.library, &prometheus, &request, &check.signal, &when).await;
+    let redactor = notifier.redactor_of([incident]);
     let clean = |text: String| redactor.text("message", &text).into_owned();
     result.why = result.why.map(clean);
     Ok((result, problems.into_iter().map(clean).collect()))
 }
 
 /// Returns the verdict as a sentence: fixed, not yet, or cannot tell, with the value.
-fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
+fn verdict_line(words: &Phrases, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
     let value = result.value.map(|value| format_value(value, result.unit)).unwrap_or_default();
     let why = problems.first().cloned().or_else(|| result.why.clone()).unwrap_or_default();
     let key = match (result.outcome, value.is_empty()) {
@@ -156,7 +158,7 @@ fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>))
         (Outcome::NoData, _) => "verify-cannot-tell",
     };
     let condition = Line::default().code(condition_text(&result.when, result.unit));
-    desk.words.line(
+    words.line(
         key,
         &[
             ("title", result.title.as_str().into()),
@@ -168,8 +170,8 @@ fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>))
 }
 
 async fn post_verdict(
-    desk: &Desk,
-    inbound: &SlackRequest,
+    log: AuditLog<'_>,
+    caller: Caller<'_>,
     incident: &Incident,
     check: &Check,
     verdict: &(EvidenceResult, Vec<String>),
@@ -180,15 +182,16 @@ async fn post_verdict(
         Outcome::NotMet => Tone::Warning,
         Outcome::NoData => Tone::Unknown,
     };
-    let line = verdict_line(desk, verdict);
+    let words = &caller.notifier.words;
+    let line = verdict_line(words, verdict);
     let step = Line::of(&check.action.replace('\n', " "));
     let foot = match who {
-        Some(who) => desk.words.line("verify-asked", &[("who", TextSpan::User(who.to_owned()).into())]),
-        None => desk.words.line("verify-alone", &[]),
+        Some(who) => words.line("verify-asked", &[("who", TextSpan::User(who.to_owned()).into())]),
+        None => words.line("verify-alone", &[]),
     };
-    let parts = vec![Block::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), Block::Note(foot)];
-    let body = message(tone, &line, parts);
-    into_thread(desk, &incident.id, inbound, &body).await
+    let parts = vec![Block::Paragraph(words.line("verify-step", &[("step", step.into())])), Block::Note(foot)];
+    let body = render::slack_with_blocks(&line, tone, &parts);
+    caller.post_in_thread(log, &incident.id, &body).await
 }
 
 impl Desk {
@@ -218,14 +221,14 @@ impl Desk {
     }
 
     async fn due(&self) -> Result<Vec<Followup>, StoreError> {
-        let now = self.store.keep_time().await?;
-        self.store.take_followups(now, LEASE_MS, AT_ONCE).await
+        let now = self.service.store.keep_time().await?;
+        self.service.store.take_followups(now, LEASE_MS, AT_ONCE).await
     }
 
     /// Runs one follow-up and marks it as done, unless it is to be tried again.
     async fn follow(&self, followup: &Followup) {
         if self.verify_again(followup).await
-            && let Err(error) = self.store.followed_up(&followup.id).await
+            && let Err(error) = self.service.store.followed_up(&followup.id).await
         {
             error!(%error, "cannot write that something was verified again");
         }
@@ -237,7 +240,7 @@ impl Desk {
             warn!(kind = followup.kind, "an unreadable follow-up is dropped");
             return true;
         };
-        let incident = match self.store.incident(&followup.incident).await {
+        let incident = match self.service.store.incident(&followup.incident).await {
             Ok(Some(incident)) => incident,
             Ok(None) => return true,
             Err(error) => {
@@ -245,8 +248,8 @@ impl Desk {
                 return false;
             }
         };
-        let late = clock::unix_ms(self.store.now()) > check.until_ms;
-        let verdict = match query_condition(self, &incident, &check).await {
+        let late = clock::unix_ms(self.service.store.now()) > check.until_ms;
+        let verdict = match query_condition(&self.fleet(), &self.service.notifier, &incident, &check).await {
             Ok(verdict) => verdict,
             Err(error) => {
                 warn!(error, incident.id = incident.id, "cannot verify again");
@@ -263,7 +266,7 @@ impl Desk {
             },
             what: slack::SlackAction::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
         };
-        if let Err(error) = post_verdict(self, &request, &incident, &check, &verdict, None).await {
+        if let Err(error) = post_verdict(self.log(), self.caller(&request), &incident, &check, &verdict, None).await {
             warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
             return late || !error.is_retryable();
         }
@@ -274,22 +277,27 @@ impl Desk {
 
     /// Writes the verification to the audit log, with an empty user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
-        let attempt =
-            AuditEntry::new_attempt("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
+        let attempt = AuditEntry::new_attempt(
+            "",
+            &check.channel,
+            Act::Verify.as_str(),
+            Some(&incident.id),
+            self.service.store.now(),
+        );
         let entry = AuditEntry {
             target: format!("{} {}", check.signal, check.when),
             result: AuditResult::Done,
-            detail: verdict_line(self, verdict).text(),
+            detail: verdict_line(&self.service.words, verdict).text(),
             ..attempt
         };
-        let result = match self.store.audit(&entry).await {
-            Ok(()) => self.store.touch(&incident.id).await,
+        let result = match self.service.store.audit(&entry).await {
+            Ok(()) => self.service.store.touch(&incident.id).await,
             Err(error) => Err(error),
         };
         if let Err(error) = result {
             error!(%error, "cannot note a verification");
         }
-        self.metrics.act(Act::Verify.as_str(), AuditResult::Done.as_str());
-        self.deliveries.notify_one();
+        self.service.metrics.act(Act::Verify.as_str(), AuditResult::Done.as_str());
+        self.service.deliveries.notify_one();
     }
 }

@@ -2,12 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::Desk;
 use super::command::ArgumentError;
 use super::intent::ASK;
 use findings::Diagnosis;
 use message::{Block, Button, ButtonStyle, Line, Message, Tone};
+use notify::Notifier;
 use prom::Prometheus;
+use render::Phrases;
 
 /// The longest command line of a button; Slack accepts values of 2,000 characters.
 const LINE_CHARS: usize = 1_900;
@@ -40,36 +41,40 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// Describes an error in the arguments in one sentence.
-pub(super) fn misuse(desk: &Desk, misuse: &ArgumentError) -> Line {
+pub(super) fn misuse(words: &Phrases, misuse: &ArgumentError) -> Line {
     let code = |text: &str| Line::default().code(text).into();
     match misuse {
-        ArgumentError::Value { given, what, why } => desk
-            .words
-            .line("misuse-value", &[("given", code(given)), ("what", code(what)), ("why", Line::of(why).into())]),
-        ArgumentError::Choice { given, choices } => {
-            desk.words.line("misuse-choice", &[("given", code(given)), ("choices", choices.join(", ").into())])
+        ArgumentError::Value { given, what, why } => {
+            words.line("misuse-value", &[("given", code(given)), ("what", code(what)), ("why", Line::of(why).into())])
         }
-        ArgumentError::Unexpected(word) => desk.words.line("misuse-unexpected", &[("word", code(word))]),
-        ArgumentError::Missing(what) => desk.words.line("misuse-missing", &[("what", code(what))]),
-        ArgumentError::Other => desk.words.line("misuse-other", &[]),
+        ArgumentError::Choice { given, choices } => {
+            words.line("misuse-choice", &[("given", code(given)), ("choices", choices.join(", ").into())])
+        }
+        ArgumentError::Unexpected(word) => words.line("misuse-unexpected", &[("word", code(word))]),
+        ArgumentError::Missing(what) => words.line("misuse-missing", &[("what", code(what))]),
+        ArgumentError::Other => words.line("misuse-other", &[]),
     }
 }
 
 /// Builds the answer instead of one that cannot be cleaned of secrets.
-pub(super) fn uncleaned(desk: &Desk) -> Message {
-    sentence(Tone::Unknown, desk.words.line("answer-uncleaned", &[]))
+pub(super) fn uncleaned(words: &Phrases) -> Message {
+    sentence(Tone::Unknown, words.line("answer-uncleaned", &[]))
 }
 
 /// Builds the message of a diagnosis that a user requested, without secrets.
-pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
-    let Some(diagnosis) = desk.notifier.cleaned_answer(diagnosis) else { return uncleaned(desk) };
-    render::diagnosis_message(&diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
+pub(super) fn diagnosis_message(
+    notifier: &Notifier,
+    diagnosis: &Diagnosis,
+    prometheus: Option<&Prometheus>,
+) -> Message {
+    let Some(diagnosis) = notifier.cleaned_answer(diagnosis) else { return uncleaned(&notifier.words) };
+    render::diagnosis_message(&diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &notifier.words)
 }
 
 /// Adds the judged moment to an answer that is not about now.
-pub(super) fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
+pub(super) fn dated(words: &Phrases, message: Message, at: Option<Timestamp>) -> Message {
     match at {
-        Some(at) => with(message, Block::Note(desk.words.line("answer-at", &[("time", full_time(at).into())]))),
+        Some(at) => with(message, Block::Note(words.line("answer-at", &[("time", full_time(at).into())]))),
         None => message,
     }
 }

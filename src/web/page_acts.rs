@@ -14,8 +14,8 @@ use super::page_forms::{self, Sent};
 use super::page_parts::{back_to, lost, problem_line};
 use super::state::Shared;
 use bundle::NoBundle;
-use chat::acts::silence::{Excess, NoSilence};
-use chat::acts::{ActEnd, Actor, Attempt, find_incident, silence};
+use chat::acts::silence::{Excess, NoSilence, Silencer};
+use chat::acts::{ActEnd, Actor, AuditLog, find_incident, silence};
 use chat::{Denial, Power, acts, authorise_visitor};
 use findings::silence::SilenceMatcher;
 use knowledge::clock;
@@ -111,7 +111,7 @@ fn turned_away(
 async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent: &Sent) -> Response {
     if let Err(denial) = may(shared, visitor, act) {
         let actor = Actor { who: &visitor.who, place: PLACE };
-        acts::write_refusal(&shared.service, actor, act.as_str(), Some(id), denial.as_str()).await;
+        AuditLog::of(&shared.service).write_refusal(actor, act.as_str(), Some(id), denial.as_str()).await;
         return said(shared, StatusCode::FORBIDDEN, id, denial.page_key());
     }
     if !page_forms::is_valid(&shared.bundles.links, visitor, id, sent.get("token"), clock::now()) {
@@ -145,7 +145,7 @@ pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act)
             let named = findings::silence::preselected(&incident.alerts).is_ok();
             let offered = silence::selectable(&incident);
             let chosen = if named { offered.clone() } else { Vec::new() };
-            let first = silence::durations(&shared.service).next().map_or("", |(value, ..)| value);
+            let first = silence::durations(visit.silencer().longest).next().map_or("", |(value, ..)| value);
             let problem = (!named).then(|| shared.service.words.line("silence-whole-pool", &[]));
             let fields = visit.fields(&chosen, (first, "", ""), None);
             visit.silence_page(StatusCode::OK, problem.as_ref(), &fields).await
@@ -157,7 +157,7 @@ pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act)
 
 /// Returns the incident, or the page that says why there is none.
 async fn found(shared: &Shared, id: &str) -> Result<Incident, Box<Response>> {
-    find_incident(&shared.service, id).await.map_err(|key| {
+    find_incident(&shared.service.store, id).await.map_err(|key| {
         let gone = key == "act-gone";
         let status = if gone { StatusCode::NOT_FOUND } else { StatusCode::SERVICE_UNAVAILABLE };
         Box::new(said(shared, status, if gone { "" } else { id }, key))
@@ -171,6 +171,16 @@ fn said(shared: &Shared, status: StatusCode, id: &str, key: &str) -> Response {
 }
 
 impl Visit<'_> {
+    fn log(&self) -> AuditLog<'_> {
+        AuditLog::of(&self.shared.service)
+    }
+
+    fn silencer(&self) -> Silencer<'_> {
+        let Shared { service, pages, .. } = self.shared;
+        let longest = service.config.slack.silence_max;
+        Silencer { alertmanagers: &pages.alertmanagers, longest, notifier: &service.notifier }
+    }
+
     fn actor(&self) -> Actor<'_> {
         Actor { who: &self.visitor.who, place: PLACE }
     }
@@ -213,10 +223,10 @@ impl Visit<'_> {
 
     /// Acknowledges or runs again; a second time changes nothing, so it counts as done.
     async fn simple(&self) -> Response {
-        let service = &self.shared.service;
+        let (log, actor, diagnoses) = (self.log(), self.actor(), &self.shared.service.diagnoses);
         let (end, nothing) = match self.act {
-            Act::Acknowledge => (acts::acknowledge(service, self.actor(), self.incident).await, "acknowledged-already"),
-            _ => (acts::again(service, self.actor(), self.incident).await, "again-no-playbook"),
+            Act::Acknowledge => (acts::acknowledge(log, actor, self.incident).await, "acknowledged-already"),
+            _ => (acts::again(log, diagnoses, actor, self.incident).await, "again-no-playbook"),
         };
         match (end, end.problem(nothing)) {
             (ActEnd::Nothing, _) if self.act == Act::Acknowledge => self.back(self.act.as_str()),
@@ -232,7 +242,8 @@ impl Visit<'_> {
             return self.note_page(StatusCode::UNPROCESSABLE_ENTITY, Some(&problem), "").await;
         }
         let work = async {
-            match acts::note(&self.shared.service, self.actor(), self.incident, text).await.problem("") {
+            let notifier = &self.shared.service.notifier;
+            match acts::note(self.log(), notifier, self.actor(), self.incident, text).await.problem("") {
                 None => Ok(self.back(Act::Note.as_str())),
                 Some(key) => Err(Box::new(self.not_done(key))),
             }
@@ -243,22 +254,23 @@ impl Visit<'_> {
     /// Starts a bundle, or joins one that is being made; the audit log has its end.
     async fn bundle(&self) -> Response {
         let (shared, id) = (self.shared, self.incident.id.as_str());
-        let Ok(attempt) = Attempt::begin(&shared.service, self.actor(), Act::Bundle.as_str(), Some(id)).await else {
+        let Ok(attempt) = self.log().begin(self.actor(), Act::Bundle.as_str(), Some(id)).await else {
             return self.not_done("act-store");
         };
         match shared.bundles.get_or_start(id) {
             Ok(job) => {
                 let service = shared.service.clone();
                 shared.bundles.tasks.spawn(async move {
+                    let log = AuditLog::of(&service);
                     match job.done().await {
-                        Ok(bundle) => attempt.end(&service, AuditResult::Done, &bundle.name.to_string(), "").await,
-                        Err(error) => attempt.end(&service, AuditResult::Failed, "", &error.to_string()).await,
+                        Ok(bundle) => attempt.end(log, AuditResult::Done, &bundle.name.to_string(), "").await,
+                        Err(error) => attempt.end(log, AuditResult::Failed, "", &error.to_string()).await,
                     }
                 });
                 self.back(Act::Bundle.as_str())
             }
             Err(error) => {
-                attempt.end(&shared.service, AuditResult::Failed, "", &error.to_string()).await;
+                attempt.end(self.log(), AuditResult::Failed, "", &error.to_string()).await;
                 let line = match error {
                     NoBundle::Busy => shared.service.words.line("bundle-busy", &[]),
                     other => {
@@ -272,15 +284,16 @@ impl Visit<'_> {
 
     /// Creates a silence; asks again if it would silence more than the incident, or if a field is wrong.
     async fn silence(&self, sent: &Sent) -> Response {
-        let (shared, service) = (self.shared, &self.shared.service);
+        let (shared, silencer) = (self.shared, self.silencer());
+        let words = &shared.service.words;
         if let Some(why) = no_silence(shared, self.incident) {
             return self.not_done(why);
         }
         let offered = silence::selectable(self.incident);
         let (chosen, own) = (sent.get("duration"), sent.get("custom"));
         let typed = (chosen, own, sent.get("comment"));
-        let matchers = silence::matchers_of(service, &offered, sent.all("label"));
-        let duration = silence::duration_of(service, if own.is_empty() { chosen } else { own });
+        let matchers = silence::matchers_of(words, &offered, sent.all("label"));
+        let duration = silence::duration_of(words, silencer.longest, if own.is_empty() { chosen } else { own });
         let (matchers, duration) = match (matchers, duration) {
             (Ok(matchers), Ok(duration)) => (matchers, duration),
             (matchers, duration) => {
@@ -289,9 +302,9 @@ impl Visit<'_> {
                 return self.silence_page(StatusCode::UNPROCESSABLE_ENTITY, problem.as_ref(), &fields).await;
             }
         };
-        let excess = Excess::of(&shared.pages.alertmanagers, self.incident, matchers).await;
+        let excess = Excess::of(silencer.alertmanagers, self.incident, matchers).await;
         if !excess.is_confirmed_by(sent.get("confirm")) {
-            let (warning, text) = excess.warning(service);
+            let (warning, text) = excess.warning(words);
             let fields = self.fields(&excess.matchers, typed, Some((text, excess.confirmation())));
             return self.silence_page(StatusCode::OK, Some(&warning), &fields).await;
         }
@@ -305,29 +318,32 @@ impl Visit<'_> {
         duration: Duration,
         typed: (&str, &str, &str),
     ) -> Result<Response, Box<Response>> {
-        let (shared, service, comment) = (self.shared, &self.shared.service, typed.2);
+        let (shared, comment) = (self.shared, typed.2);
+        let (words, notifier) = (&shared.service.words, &shared.service.notifier);
         let author = (self.actor(), format!("{} on the page of llm-diagnose", self.visitor.name()));
         let wanted = (matchers, duration, comment);
-        match silence::create(service, &shared.pages.alertmanagers, author, self.incident, wanted).await {
+        match silence::create(self.log(), self.silencer(), author, self.incident, wanted).await {
             Ok(created) => {
                 // The button works only where Slack reaches us.
                 let is_heard = shared.slack_state.is_some() || shared.socket.is_some();
-                let button = is_heard.then(|| silence::expire_button(service, &created.id, Act::Expire.as_str()));
+                let button = is_heard.then(|| silence::expire_button(words, &created.id, Act::Expire.as_str()));
                 let end = Block::Buttons(button.into_iter().collect());
-                let body = silence::announcement(service, self.actor(), self.incident, &created, comment, end);
-                acts::tell_thread(service, self.incident, &body).await;
+                let body = silence::announcement(notifier, self.actor(), self.incident, &created, comment, end);
+                if let Err(error) = self.log().tell_thread(&self.incident.id, &body).await {
+                    tracing::warn!(%error, incident.id = self.incident.id, "cannot keep what the thread is to be told");
+                }
                 Ok(self.back(Act::Silence.as_str()))
             }
             Err(NoSilence::NoStore) => Err(Box::new(self.not_done("act-store"))),
             Err(NoSilence::Refused(error @ SilenceError::Unsure(_))) => {
                 // The form counts as sent: sent again, it would create a second one.
                 let back = back_to(shared, &self.incident.id);
-                let why = silence::problem(service, &error);
+                let why = silence::problem(words, &error);
                 Ok(problem_line(shared, StatusCode::GATEWAY_TIMEOUT, "page-unsure", &why, &back))
             }
             Err(NoSilence::Refused(error)) => {
                 let fields = self.fields(matchers, typed, None);
-                let problem = silence::problem(service, &error);
+                let problem = silence::problem(words, &error);
                 Err(Box::new(self.silence_page(StatusCode::BAD_GATEWAY, Some(&problem), &fields).await))
             }
         }
@@ -341,13 +357,13 @@ impl Visit<'_> {
     ) -> SilenceFields {
         let service = &self.shared.service;
         let offered = silence::selectable(self.incident);
-        let redactor = silence::redactor(service, Some(self.incident), &offered);
+        let redactor = silence::redactor(&service.notifier, Some(self.incident), &offered);
         let label = |one: &SilenceMatcher| {
             (one.key(), silence::shown_matcher(&redactor, one).to_string(), chosen.contains(one))
         };
         SilenceFields {
             labels: offered.iter().map(label).collect(),
-            durations: silence::durations(service)
+            durations: silence::durations(service.config.slack.silence_max)
                 .map(|(value, _, key)| (value, service.words.text(key, &[])))
                 .collect(),
             duration: duration.to_owned(),
@@ -362,7 +378,7 @@ impl Visit<'_> {
         let seal = FormSeal { incident: &self.incident.id, token: &token, once: &once };
         // An error of Alertmanager quotes matchers with their values.
         let service = &self.shared.service;
-        let redactor = silence::redactor(service, Some(self.incident), &silence::selectable(self.incident));
+        let redactor = silence::redactor(&service.notifier, Some(self.incident), &silence::selectable(self.incident));
         let clean = |text: String| redactor.text("page", &text).into_owned();
         let problem = problem.map(|line| line.clone().map_text(&clean));
         let page = render::silence_page(seal, &self.headline().await, problem.as_ref(), fields, &service.words);

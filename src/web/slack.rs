@@ -71,7 +71,7 @@ async fn answer(
     read: impl FnOnce(&[u8], &str) -> Option<Payload>,
 ) -> Response {
     let refuse = |status: StatusCode, result: &str| {
-        state.desk.metrics.inbound(kind, result);
+        state.desk.service.metrics.inbound(kind, result);
         (status, [NO_RETRY]).into_response()
     };
     let body = match body {
@@ -81,7 +81,7 @@ async fn answer(
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large");
         }
         Err(rejection) => {
-            state.desk.metrics.inbound(kind, "broken_off");
+            state.desk.service.metrics.inbound(kind, "broken_off");
             return rejection.status().into_response();
         }
     };
@@ -89,13 +89,13 @@ async fn answer(
     let signature = header("x-slack-signature");
     if let Err(forged) = state.signing.verify(header("x-slack-request-timestamp"), signature, &body, clock::now()) {
         warn!(kind, reason = %forged, "refused a request to Slack's routes");
-        state.desk.metrics.inbound(kind, forged.as_str());
+        state.desk.service.metrics.inbound(kind, forged.as_str());
         // Without `no-retry`: the secret may be about to change.
         return StatusCode::UNAUTHORIZED.into_response();
     }
     if let Some(retry) = headers.get("x-slack-retry-num").and_then(|value| value.to_str().ok()) {
         debug!(kind, retry, reason = header("x-slack-retry-reason"), "Slack repeats itself");
-        state.desk.metrics.inbound(kind, "slack_retry");
+        state.desk.service.metrics.inbound(kind, "slack_retry");
     }
     match read(&body, signature) {
         Some(Payload::Inbound(inbound)) => {
@@ -107,14 +107,14 @@ async fn answer(
                 Ok(Err(_)) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "panicked"),
                 Err(_) => {
                     warn!(kind, "handling something from Slack takes longer than Slack waits");
-                    state.desk.metrics.inbound(kind, "late");
+                    state.desk.service.metrics.inbound(kind, "late");
                     StatusCode::OK.into_response()
                 }
             }
         }
         Some(Payload::Challenge(challenge)) => Json(serde_json::json!({ "challenge": challenge })).into_response(),
         Some(Payload::Nothing(why)) => {
-            state.desk.metrics.inbound(kind, why);
+            state.desk.service.metrics.inbound(kind, why);
             StatusCode::OK.into_response()
         }
         None => refuse(StatusCode::BAD_REQUEST, "malformed"),

@@ -62,7 +62,7 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
         let told = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
     }
-    let work = bench.desk.notifier.take(clock::now(), 60_000, 10).await.unwrap().work;
+    let work = bench.desk.service.notifier.take(clock::now(), 60_000, 10).await.unwrap().work;
     let digest =
         |work: &PendingWork| if let PendingWork::Digest(digest) = work { Some(digest.id.clone()) } else { None };
     let id = work.iter().find_map(digest).unwrap();
@@ -112,7 +112,7 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     assert!(bench.last().contains("marked as done already"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
-    assert!(bench.desk.notifier.message(&incident).await.parts.iter().any(|part| {
+    assert!(bench.desk.service.notifier.message(&incident).await.parts.iter().any(|part| {
         matches!(part, Block::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
 }
@@ -126,7 +126,7 @@ async fn a_step_with_a_redacted_text_is_done_once_and_shown_as_done() {
     diagnosis.fix.now[0].action = "Mail ops@corp.example before the restart".to_owned();
     bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
     let shown = async |incident: &Incident| {
-        let parts = bench.desk.notifier.message(incident).await.parts;
+        let parts = bench.desk.service.notifier.message(incident).await.parts;
         let steps = parts.into_iter().filter_map(|part| match part {
             Block::Beside(line, button) if line.text().contains("before the restart") => Some((line.text(), button)),
             _ => None,
@@ -332,7 +332,7 @@ async fn a_fix_is_verified_now_and_again_later() {
     let noted = async {
         let by_nobody = |note: &Note| note.who.is_empty() && note.act == Act::Verify;
         while bench.store.notes(&id).await.unwrap().into_iter().filter(by_nobody).count() < 4 {
-            bench.desk.deliveries.notified().await;
+            bench.desk.service.deliveries.notified().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), noted).await.expect("each is noted");

@@ -335,10 +335,10 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
         let wanted = AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
         let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
-        let (store, now) = (&office.desk.store, clock::now());
+        let (store, now) = (&office.desk.service.store, clock::now());
         let admitted = store.admit(&[(group, wanted)], now, &rules).await.unwrap().remove(0).unwrap();
-        let work = office.desk.notifier.take(now, 60_000, 1).await.unwrap().work.remove(0);
-        office.desk.notifier.deliver(work).await;
+        let work = office.desk.service.notifier.take(now, 60_000, 1).await.unwrap().work.remove(0);
+        office.desk.service.notifier.deliver(work).await;
         let posted = office.slack.messages(CHANNEL).remove(0);
         let thread = |text: &'static str| {
             let place = RequestPlace {

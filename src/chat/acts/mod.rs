@@ -5,13 +5,15 @@
 mod attempt;
 pub mod silence;
 
+use tokio::sync::Notify;
+
 use knowledge::incident::Act;
-use message::{Block, SlackMessage, TextSpan, Tone};
+use message::{Block, TextSpan, Tone};
+use notify::Notifier;
 use render::cut;
-use service::Service;
 use store::{AuditEntry, AuditResult, Incident, StoreError};
 
-pub use attempt::{Attempt, find_incident, write_refusal};
+pub use attempt::{Attempt, AuditLog, find_incident};
 
 /// The longest text of a note, in UTF-16 units.
 pub const NOTE_CHARS: usize = 500;
@@ -51,63 +53,48 @@ impl ActEnd {
 }
 
 /// Records that the person takes care of the incident.
-pub async fn acknowledge(service: &Service, actor: Actor<'_>, incident: &Incident) -> ActEnd {
-    on_open(service, actor, Act::Acknowledge, incident, async || {
-        service.store.acknowledge(&incident.id, actor.who, service.store.now()).await
-    })
-    .await
+pub async fn acknowledge(log: AuditLog<'_>, actor: Actor<'_>, incident: &Incident) -> ActEnd {
+    let store = log.store;
+    on_open(log, actor, Act::Acknowledge, incident, store.acknowledge(&incident.id, actor.who, store.now())).await
 }
 
-/// Makes the next diagnosis of the incident due now.
-pub async fn again(service: &Service, actor: Actor<'_>, incident: &Incident) -> ActEnd {
-    let end = on_open(service, actor, Act::Again, incident, async || {
-        service.store.diagnose_now(&incident.id, service.store.now()).await
-    })
-    .await;
+/// Makes the next diagnosis of the incident due now, and wakes `diagnoses`.
+pub async fn again(log: AuditLog<'_>, diagnoses: &Notify, actor: Actor<'_>, incident: &Incident) -> ActEnd {
+    let store = log.store;
+    let end = on_open(log, actor, Act::Again, incident, store.diagnose_now(&incident.id, store.now())).await;
     if end == ActEnd::Done {
-        service.diagnoses.notify_one();
+        diagnoses.notify_one();
     }
     end
 }
 
 /// Changes the store for an incident that is open.
 async fn on_open(
-    service: &Service,
+    log: AuditLog<'_>,
     actor: Actor<'_>,
     act: Act,
     incident: &Incident,
-    change: impl AsyncFnOnce() -> Result<bool, StoreError>,
+    change: impl Future<Output = Result<bool, StoreError>>,
 ) -> ActEnd {
     if !incident.open {
-        service.metrics.act(act.as_str(), AuditResult::Failed.as_str());
+        log.count_failure(act.as_str());
         return ActEnd::Over;
     }
-    match Attempt::begin(service, actor, act.as_str(), Some(&incident.id)).await {
-        Ok(attempt) => attempt.end_with(service, change().await).await,
+    match log.begin(actor, act.as_str(), Some(&incident.id)).await {
+        Ok(attempt) => attempt.end_with(log, change.await).await,
         Err(_) => ActEnd::NoStore,
     }
 }
 
 /// Adds a text to the incident: in its message, its thread and its timeline.
-pub async fn note(service: &Service, actor: Actor<'_>, incident: &Incident, text: &str) -> ActEnd {
+pub async fn note(log: AuditLog<'_>, notifier: &Notifier, actor: Actor<'_>, incident: &Incident, text: &str) -> ActEnd {
+    let words = &notifier.words;
     // Cleaned before it is cut: half a secret has no pattern.
-    let text = cut(&service.notifier.redactor_of([incident]).text("message", text.trim()), NOTE_CHARS);
-    let headline = service.words.line("noted", &[("who", TextSpan::User(actor.who.to_owned()).into())]);
-    let comment = Block::Paragraph(service.words.line("said-comment", &[("comment", text.as_str().into())]));
+    let text = cut(&notifier.redactor_of([incident]).text("message", text.trim()), NOTE_CHARS);
+    let headline = words.line("noted", &[("who", TextSpan::User(actor.who.to_owned()).into())]);
+    let comment = Block::Paragraph(words.line("said-comment", &[("comment", text.as_str().into())]));
     let post = render::slack_with_blocks(&headline, Tone::Unknown, &[comment]);
-    let entry =
-        AuditEntry::new_attempt(actor.who, actor.place, Act::Note.as_str(), Some(&incident.id), service.store.now());
-    let entry = AuditEntry { result: AuditResult::Done, detail: text, ..entry };
-    attempt::write_note(service, &entry, &post).await
-}
-
-/// Queues a post in the incident's thread, if it has one.
-pub async fn tell_thread(service: &Service, incident: &Incident, body: &SlackMessage) {
-    match service.store.queue_answer(&incident.id, body, service.store.now()).await {
-        Ok(true) => service.deliveries.notify_one(),
-        Ok(false) => {}
-        Err(error) => {
-            tracing::warn!(%error, incident.id = incident.id, "cannot keep what the thread is to be told");
-        }
-    }
+    let (action, id) = (Act::Note.as_str(), Some(incident.id.as_str()));
+    let entry = AuditEntry::new_attempt(actor.who, actor.place, action, id, log.store.now());
+    log.write_note(&AuditEntry { result: AuditResult::Done, detail: text, ..entry }, &post).await
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Actor, Attempt};
+use super::{Actor, AuditLog};
 use findings::silence::SilenceMatcher;
 use knowledge::clock::{self, human_duration};
 use knowledge::incident::Act;
 use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
+use notify::Notifier;
 use redact::Redactor;
-use render::{PhraseArgument, cut};
-use service::Service;
+use render::{PhraseArgument, Phrases, cut};
 use sources::alertmanager::{
     self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceParameters,
 };
@@ -55,15 +55,14 @@ pub fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
 }
 
 /// Returns the fixed durations that are allowed: value, duration, key of the phrase.
-pub fn durations(service: &Service) -> impl Iterator<Item = (&'static str, Duration, &'static str)> {
-    let longest = service.config.slack.silence_max;
+pub fn durations(longest: Duration) -> impl Iterator<Item = (&'static str, Duration, &'static str)> {
     DURATIONS.into_iter().filter(move |(_, duration, _)| *duration <= longest)
 }
 
 /// Finds the chosen matchers by their keys; the error says what is wrong with the choice. A key holds the value too:
 /// alerts fired or resolved while the form was open, so a name may have another value.
 pub fn matchers_of<'a>(
-    service: &Service,
+    words: &Phrases,
     offered: &[SilenceMatcher],
     keys: impl IntoIterator<Item = &'a str>,
 ) -> Result<Vec<SilenceMatcher>, String> {
@@ -76,22 +75,21 @@ pub fn matchers_of<'a>(
     }
     if !unknown.is_empty() {
         let labels = cut(&unknown.join(", "), NAME_CHARS);
-        return Err(service.words.text("silence-not-offered", &[("labels", labels.into())]));
+        return Err(words.text("silence-not-offered", &[("labels", labels.into())]));
     }
     if matchers.is_empty() {
-        return Err(service.words.text("silence-no-label", &[]));
+        return Err(words.text("silence-no-label", &[]));
     }
     Ok(matchers)
 }
 
 /// Parses a duration; the error says how to write one.
-pub fn duration_of(service: &Service, text: &str) -> Result<Duration, String> {
-    let longest = service.config.slack.silence_max;
+pub fn duration_of(words: &Phrases, longest: Duration, text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if (SHORTEST..=longest).contains(&duration) => Ok(duration),
         _ => {
             let longest = [("longest", human_duration(longest).into())];
-            Err(service.words.text("silence-wrong-duration", &longest))
+            Err(words.text("silence-wrong-duration", &longest))
         }
     }
 }
@@ -135,8 +133,7 @@ impl Excess {
     }
 
     /// Says what else would be silent, and names the box that confirms it.
-    pub fn warning(&self, service: &Service) -> (Line, String) {
-        let words = &service.words;
+    pub fn warning(&self, words: &Phrases) -> (Line, String) {
         match &self.others {
             Ok(n) => {
                 let n = [("n", (*n).into())];
@@ -150,42 +147,54 @@ impl Excess {
     }
 }
 
+/// What silences are made with.
+#[derive(Debug, Clone, Copy)]
+pub struct Silencer<'a> {
+    /// The Alertmanagers that may get them.
+    pub alertmanagers: &'a [Alertmanager],
+    /// The longest duration.
+    pub longest: Duration,
+    /// Cleans and renders what is said of them.
+    pub notifier: &'a Notifier,
+}
+
 /// Creates a silence; the audit log has its matchers and its end.
 ///
 /// # Errors
 /// When it cannot be written down, or no Alertmanager takes it.
 pub async fn create(
-    service: &Service,
-    all: &[Alertmanager],
+    log: AuditLog<'_>,
+    silencer: Silencer<'_>,
     (actor, author): (Actor<'_>, String),
     incident: &Incident,
     (matchers, duration, comment): (&[SilenceMatcher], Duration, &str),
 ) -> Result<CreatedSilence, NoSilence> {
-    let attempt = Attempt::begin(service, actor, Act::Silence.as_str(), Some(&incident.id)).await;
+    let Silencer { alertmanagers, longest, notifier } = silencer;
+    let attempt = log.begin(actor, Act::Silence.as_str(), Some(&incident.id)).await;
     let attempt = attempt.map_err(|_| NoSilence::NoStore)?;
     let reference = format!("{ABOUT}{}", incident.id);
     // Cleaned before it is cut: half a secret has no pattern. The reference stays whole: by it the end is told.
-    let comment = redactor(service, Some(incident), matchers).text("message", comment.trim()).into_owned();
+    let comment = redactor(notifier, Some(incident), matchers).text("message", comment.trim()).into_owned();
     let comment = cut(&comment, COMMENT_CHARS.saturating_sub(reference.len() + " ()".len()));
     let parameters = SilenceParameters {
         who: author,
         comment: if comment.is_empty() { reference } else { format!("{comment} ({reference})") },
         duration,
-        longest: service.config.slack.silence_max,
+        longest,
     };
-    match alertmanager::create(all, &incident.alerts, matchers, &parameters, clock::now()).await {
+    match alertmanager::create(alertmanagers, &incident.alerts, matchers, &parameters, clock::now()).await {
         Err(error) => {
             let is_unsure = matches!(error, SilenceError::Unsure(_));
             let result = if is_unsure { AuditResult::Begun } else { AuditResult::Failed };
-            attempt.end(service, result, "", &error.to_string()).await;
+            attempt.end(log, result, "", &error.to_string()).await;
             Err(NoSilence::Refused(error))
         }
         Ok(created) => {
             let until = [("day", day(created.until).into()), ("until", TextSpan::Time(created.until).into())];
-            let detail = service.words.text("silence-note", &until);
+            let detail = notifier.words.text("silence-note", &until);
             let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
             let target = format!("{} {}", created.id, matchers.join(" "));
-            attempt.end(service, AuditResult::Done, &target, &detail).await;
+            attempt.end(log, AuditResult::Done, &target, &detail).await;
             Ok(created)
         }
     }
@@ -193,15 +202,15 @@ pub async fn create(
 
 /// Builds the post that announces a silence in the incident's thread; `end` holds the button that ends it.
 pub fn announcement(
-    service: &Service,
+    notifier: &Notifier,
     actor: Actor<'_>,
     incident: &Incident,
     created: &CreatedSilence,
     comment: &str,
     end: Block,
 ) -> SlackMessage {
-    let words = &service.words;
-    let redactor = redactor(service, Some(incident), &created.matchers);
+    let words = &notifier.words;
+    let redactor = redactor(notifier, Some(incident), &created.matchers);
     let mut arguments = arguments(&redactor, &created.matchers, created.until);
     arguments.push(("who", TextSpan::User(actor.who.to_owned()).into()));
     let line = words.line("silence-made", &arguments);
@@ -219,18 +228,18 @@ pub fn announcement(
 }
 
 /// Builds the button that ends a silence.
-pub fn expire_button(service: &Service, id: &str, action: &str) -> Button {
+pub fn expire_button(words: &Phrases, id: &str, action: &str) -> Button {
     Button {
         action: action.to_owned(),
-        label: service.words.text("silence-expire", &[]),
+        label: words.text("silence-expire", &[]),
         value: id.to_owned(),
         style: ButtonStyle::Plain,
-        confirm: Some(service.words.text("silence-expire-sure", &[])),
+        confirm: Some(words.text("silence-expire-sure", &[])),
     }
 }
 
 /// Says why there is no silence.
-pub fn problem(service: &Service, error: &SilenceError) -> Line {
+pub fn problem(words: &Phrases, error: &SilenceError) -> Line {
     let key = match error {
         SilenceError::NoAlertmanager => "silence-no-alertmanager",
         SilenceError::NothingFires => "act-over",
@@ -239,19 +248,19 @@ pub fn problem(service: &Service, error: &SilenceError) -> Line {
         SilenceError::Over(_) => "silence-over",
         SilenceError::Unsure(error) => {
             let error = [("error", Line::of(&error.to_string()).into())];
-            return service.words.line("silence-unsure", &error);
+            return words.line("silence-unsure", &error);
         }
         SilenceError::WholePool(_) | SilenceError::Duration(_) | SilenceError::Alertmanager(_) => {
             let error = [("error", Line::of(&error.to_string()).into())];
-            return service.words.line("silence-failed", &error);
+            return words.line("silence-failed", &error);
         }
     };
-    service.words.line(key, &[])
+    words.line(key, &[])
 }
 
 /// Creates a redactor for texts about a silence; it learns the values of matchers and labels that are named as secrets.
-pub fn redactor(service: &Service, incident: Option<&Incident>, matchers: &[SilenceMatcher]) -> Redactor {
-    let redactor = service.notifier.redactor_of(incident);
+pub fn redactor(notifier: &Notifier, incident: Option<&Incident>, matchers: &[SilenceMatcher]) -> Redactor {
+    let redactor = notifier.redactor_of(incident);
     matchers.iter().for_each(|matcher| redactor.learn_label(&matcher.name, &matcher.value));
     redactor
 }

@@ -5,57 +5,60 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use crate::acts::AuditLog;
+use crate::attempt::{self, Guard};
+use crate::replies::Caller;
 use crate::reply::Reply;
 use crate::wording::sentence;
-use crate::{Desk, attempt};
-use bundle::{Bundle, NoBundle};
+use bundle::{Bundle, BundleService, NoBundle};
 use knowledge::clock;
 use knowledge::incident::{Act, short_id};
 use knowledge::signal::{Unit, format_value};
 use message::{Line, Message, Tone};
 use notify::ANSWER_WITHIN;
-use render::{self, BundleLocation};
-use slack::{Destination, SlackRequest};
+use render::{self, BundleLocation, Phrases};
+use slack::Destination;
 use store::{AuditResult, Incident};
 
 /// Timeout for the upload, in addition to the build.
 pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
 /// Handles the button of an incident's message: the file goes to that message's thread.
-pub(crate) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    let Some(incident) = &attempt::begin_act(desk, inbound, Act::Bundle, id).await else { return };
-    let posted = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
+pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<BundleService>, id: &str) {
+    let (log, request) = (guard.log, caller.request);
+    let Some(incident) = &guard.begin_act(caller, Act::Bundle, id).await else { return };
+    let posted = log.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None
     });
     // The message may not be recorded yet. Then the pressed one is used, if it is no ephemeral answer.
-    let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
+    let pressed = request.place.thread.as_deref().or(request.place.message.as_deref());
     let (channel, thread) = match &posted {
         Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
-        None => (inbound.place.channel.as_str(), pressed),
+        None => (request.place.channel.as_str(), pressed),
     };
     let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
-    let reply = Reply::new(desk, inbound);
-    let time_limit = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
-    let work = tokio::time::timeout(time_limit, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
+    let reply = Reply::new(caller, log);
+    let time_limit = bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
+    let work = tokio::time::timeout(time_limit, Box::pin(bundle(log, caller, bundles, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
-        reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+        reply.send_message(&sentence(Tone::Unknown, caller.notifier.words.line("command-late", &[]))).await;
     }
 }
 
 /// Builds the bundle, or joins a running build, and uploads or links it, for an authorised user. The audit log records
 /// who received it.
 pub(super) async fn bundle(
-    desk: &Desk,
-    inbound: &SlackRequest,
+    log: AuditLog<'_>,
+    caller: Caller<'_>,
+    bundles: &Arc<BundleService>,
     reply: &Reply<'_>,
     incident: &Incident,
     thread: Option<Destination<'_>>,
 ) {
-    let action = Act::Bundle.as_str();
-    let Some(attempt) = attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
-    let words = &desk.words;
-    let result = match desk.bundles.get_or_start(&incident.id) {
+    let Some(attempt) = attempt::begin(log, caller, Act::Bundle, Some(&incident.id)).await else { return };
+    let words = &caller.notifier.words;
+    let result = match bundles.get_or_start(&incident.id) {
         Ok(job) => {
             // Set only once, because a reply belongs to one request.
             let _ = reply.parts.set(job.progress.clone());
@@ -65,12 +68,12 @@ pub(super) async fn bundle(
     };
     match result {
         Ok(bundle) => {
-            let message = hand_over(desk, reply, incident, &bundle, thread).await;
-            attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
+            let message = hand_over(bundles, words, reply, incident, &bundle, thread).await;
+            attempt.end(log, AuditResult::Done, &bundle.name.to_string(), "").await;
             reply.send_message(&message).await;
         }
         Err(error) => {
-            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            attempt.end(log, AuditResult::Failed, "", &error.to_string()).await;
             let line = match &*error {
                 NoBundle::Busy => words.line("bundle-busy", &[]),
                 other => {
@@ -86,15 +89,16 @@ pub(super) async fn bundle(
 
 /// Uploads the file; links to it if it is too large or the upload fails.
 async fn hand_over(
-    desk: &Desk,
+    bundles: &BundleService,
+    words: &Phrases,
     reply: &Reply<'_>,
     incident: &Incident,
     bundle: &Bundle,
     thread: Option<Destination<'_>>,
 ) -> Message {
-    let (words, id) = (&desk.words, short_id(&incident.id));
+    let id = short_id(&incident.id);
     let message = |place, reason| render::bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
-    let limit = desk.bundles.config.upload_bytes;
+    let limit = bundles.config.upload_bytes;
     let reason = if bundle.bytes > limit {
         words.line("bundle-too-large", &[("most", format_value(limit as f64, Unit::Bytes).into())])
     } else {
@@ -107,7 +111,7 @@ async fn hand_over(
             }
         }
     };
-    let place = match desk.bundles.links.link(&bundle.name, clock::now()) {
+    let place = match bundles.links.link(&bundle.name, clock::now()) {
         Some((url, until)) => BundleLocation::Link(url, until),
         None => BundleLocation::Disk(bundle.path.display().to_string()),
     };

@@ -2,7 +2,6 @@
 
 use super::super::command::CapacityOf;
 use super::target::{find_targets, only};
-use crate::Desk;
 use crate::reply::Reply;
 use crate::wording::{quoted, sentence};
 
@@ -10,26 +9,29 @@ use diagnose::observe_signals;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Tone};
+use service::questions::Fleet;
 
 /// Compares the resources of a pool with their use.
-pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, command: &CapacityOf) {
+pub(super) async fn capacity(fleet: &Fleet<'_>, reply: &Reply<'_>, command: &CapacityOf) {
     let now = clock::now();
     let typed = command.target.as_deref().unwrap_or_default();
     let line = |name: &str| format!("capacity {}", quoted(name));
-    let target = match find_targets(desk, reply, typed, now).await.and_then(|targets| only(desk, targets, typed, line))
+    let target = match find_targets(fleet, reply, typed, now)
+        .await
+        .and_then(|targets| only(fleet.words, targets, typed, line))
     {
         Ok(target) => target,
         Err(message) => return reply.send_message(&message).await,
     };
-    let Some((prometheus, _)) = desk.prometheus.get(target.source) else { return };
+    let Some((prometheus, _)) = fleet.prometheus.get(target.source) else { return };
     let scope = target.place.scope(None);
-    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
+    let (window, deadline) = (fleet.diagnosing.window, fleet.diagnosing.deadline);
     let signals = &::capacity::SIGNALS;
     let observed =
-        observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
+        observe_signals(fleet.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
     let report = ::capacity::compare(None, &scope, &observed.observations, observed.remarks(), observed.degraded);
     let Some(live) = &report.live else { return };
-    let words = &desk.words;
+    let words = fleet.words;
     let tokens = |value: f64| Line::default().bold(format_value(value, Unit::Tokens));
     let number = |value: f64| Line::default().bold(format!("{value:.1}"));
     let rows = [

@@ -11,6 +11,8 @@ use knowledge::clock;
 use message::{Block, Line, Message, Tone};
 use prom::Prometheus;
 use render::Phrases;
+use service::Service;
+use service::questions::Fleet;
 use service::readiness;
 use service::readiness::{Finding, Level, ServiceCheck, SlackProbe};
 
@@ -42,16 +44,15 @@ fn failing_line(words: &Phrases, finding: &Finding) -> Line {
 }
 
 /// Checks everything that the service needs, and lists the missing signals.
-pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
-    let words = &desk.words;
+pub(super) async fn doctor(desk: &Desk, fleet: &Fleet<'_>, reply: &Reply<'_>) {
+    let Service { config, store, words, logs, reloads, .. } = &*desk.service;
     let now = clock::now();
-    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
-    let clients = clients(desk, reply);
+    let (window, deadline) = (fleet.diagnosing.window, fleet.diagnosing.deadline);
+    let clients = clients(fleet, reply);
     let client_refs: Vec<&Prometheus> = clients.iter().collect();
     let slack = SlackProbe::new(desk.slack.clone());
-    let (config, logs, reloads) = (&desk.config, &desk.logs, &desk.reloads);
-    let checks = readiness::checks(&desk.store, &client_refs, Some(&slack), config, None, logs, reloads);
-    let coverages = join_all(clients.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
+    let checks = readiness::checks(store, &client_refs, Some(&slack), config, None, logs, reloads);
+    let coverages = join_all(clients.iter().map(|p| coverage(fleet.library, p, now, window, deadline)));
     let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
     let findings = merged(findings, checks);
     let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::super::command::HealthOf;
 use super::target::{build_no_pools_message, clients, find_targets};
-use crate::Desk;
 use crate::reply::Reply;
 use crate::wording::{command_button, dated, quoted, sentence, uncleaned};
 use detect::FleetPool;
@@ -15,6 +14,9 @@ use findings::health::{Health, HealthState, PoolHealth};
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, Tone};
+use notify::Notifier;
+use render::Phrases;
+use service::questions::Fleet;
 
 /// Maximum number of pools in an overview.
 const POOLS: usize = 20;
@@ -26,11 +28,11 @@ const HEALTHY_VALUES: usize = 10;
 const DIAGNOSE_BUTTONS: usize = 4;
 
 /// Replies with the health of all pools, or of those that match a name.
-pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, command: &HealthOf) {
+pub(super) async fn overview(fleet: &Fleet<'_>, notifier: &Notifier, reply: &Reply<'_>, command: &HealthOf) {
     let now = clock::now();
     let at = command.at.map_or(now, |at| at.resolve(now));
     let targets = match &command.target {
-        Some(typed) => match find_targets(desk, reply, typed, at).await {
+        Some(typed) => match find_targets(fleet, reply, typed, at).await {
             Ok(targets) => Some(targets),
             Err(message) => return reply.send_message(&message).await,
         },
@@ -41,28 +43,28 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, command: &HealthOf)
         scope = only.place.dimensions.clone();
         scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
     }
-    let query = HealthQuery { scope, at, window: desk.config.diagnose.window, deadline: desk.config.diagnose.deadline };
-    let clients = clients(desk, reply);
-    let sources: Vec<HealthSource<'_>> = clients.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
-    let mut health = evaluate_fleet(&desk.library, &sources, &query).await;
+    let query = HealthQuery { scope, at, window: fleet.diagnosing.window, deadline: fleet.diagnosing.deadline };
+    let clients = clients(fleet, reply);
+    let sources: Vec<HealthSource<'_>> =
+        clients.iter().zip(fleet.prometheus.iter().map(|(_, labels)| labels)).collect();
+    let mut health = evaluate_fleet(fleet.library, &sources, &query).await;
     if let Some(targets) = targets {
         health.pools.retain(|pool| targets.iter().any(|target| target.place.dimensions == pool.labels));
         health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
     if command.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
-        return reply.send_message(&build_no_pools_message(desk, reply, at).await).await;
+        return reply.send_message(&build_no_pools_message(fleet, reply, at).await).await;
     }
     let asked_at = command.at.map(|_| at);
-    let message = message(desk, &health, asked_at);
-    reply.send_message(&dated(desk, message, asked_at)).await;
+    let message = message(notifier, &health, asked_at);
+    reply.send_message(&dated(fleet.words, message, asked_at)).await;
 }
 
 /// Renders the health of the fleet, now or at `at`: a section per pool with its failing checks, and buttons that
 /// diagnose the pools that are not healthy.
-pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Message {
-    let Some(health) = desk.notifier.cleaned_answer(health) else { return uncleaned(desk) };
-    let health = &health;
-    let words = &desk.words;
+pub(super) fn message(notifier: &Notifier, health: &Health, at: Option<Timestamp>) -> Message {
+    let words = &notifier.words;
+    let Some(health) = &notifier.cleaned_answer(health) else { return uncleaned(words) };
     let count = |state: HealthState| health.pools.iter().filter(|pool| pool.state == state).count();
     let counts = [
         ("critical", count(HealthState::Critical).into()),
@@ -87,7 +89,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
     for pool in pools.iter().take(POOLS) {
         message.parts.push(Block::Section(
             format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
-            pool_lines(desk, pool, alone),
+            pool_lines(words, pool, alone),
         ));
     }
     if pools.len() > POOLS {
@@ -127,8 +129,7 @@ fn named(pool: &PoolHealth) -> String {
 }
 
 /// Lists the failing checks of a pool; if it is shown alone, also its other numbers.
-fn pool_lines(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
-    let words = &desk.words;
+fn pool_lines(words: &Phrases, pool: &PoolHealth, alone: bool) -> Vec<Line> {
     let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
     let mut lines = Vec::new();
     let sick = |state: Option<HealthState>| state.is_some_and(HealthState::is_wrong);

@@ -1,14 +1,18 @@
 //! Answers about incidents: lists, the evidence of a diagnosis, silences.
 
 use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Which};
+use crate::acts::silence::Silencer;
+use crate::attempt::Guard;
 use crate::incidents::{find, line, listed};
+use crate::replies::Caller;
 use crate::reply::Reply;
 use crate::wording::{command_button, diagnosis_message, sentence, with};
-use crate::{Desk, silence_form, silences};
+use crate::{silence_form, silences};
 use knowledge::clock;
 use message::{Block, Line, Tone};
-use slack::SlackRequest;
-use store::Incident;
+use notify::Notifier;
+use prom::choose;
+use store::{Incident, Store};
 
 /// Maximum number of incidents in a list.
 const LISTED: u32 = 20;
@@ -16,10 +20,10 @@ const LISTED: u32 = 20;
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 /// Replies with a list of incidents, one line each.
-pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
-    let words = &desk.words;
-    let since = (which == Which::Today).then(|| clock::before(desk.store.now(), TODAY));
-    let incidents = match listed(&desk.store, which, since, LISTED + 1).await {
+pub(super) async fn list(store: &Store, notifier: &Notifier, reply: &Reply<'_>, which: Which) {
+    let words = &notifier.words;
+    let since = (which == Which::Today).then(|| clock::before(store.now(), TODAY));
+    let incidents = match listed(store, which, since, LISTED + 1).await {
         Ok(incidents) => incidents,
         Err(error) => {
             tracing::error!(%error, "cannot list incidents");
@@ -36,7 +40,7 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let tone = if open > 0 { Tone::Warning } else { Tone::Good };
     let mut message = sentence(tone, words.line(key, &[("n", listed_count.into())]));
     for incident in incidents.iter().take(listed_count) {
-        message.parts.push(Block::Paragraph(line(desk, incident).await));
+        message.parts.push(Block::Paragraph(line(notifier, incident).await));
     }
     if incidents.len() > listed_count {
         message.parts.push(Block::Note(words.line("incidents-more", &[])));
@@ -48,30 +52,36 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
 }
 
 /// Replies with the full diagnosis of an incident.
-pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+pub(super) async fn why(notifier: &Notifier, reply: &Reply<'_>, incident: &Incident) {
     let message = match &incident.diagnosis {
-        Some(diagnosis) => diagnosis_message(desk, diagnosis, desk.prometheus_of(incident)),
-        None => sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[])),
+        Some(diagnosis) => diagnosis_message(notifier, diagnosis, choose(&notifier.prometheus, &incident.alerts)),
+        None => sentence(Tone::Unknown, notifier.words.line("incident-undiagnosed", &[])),
     };
     reply.send_message(&message).await;
 }
 
 /// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
 /// opened, the answer is the incident's message with its button.
-pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
-    let words = &desk.words;
+pub(super) async fn silence(
+    guard: Guard<'_>,
+    caller: Caller<'_>,
+    silencer: Silencer<'_>,
+    reply: &Reply<'_>,
+    silence: &SilenceArguments,
+) {
+    let (words, place) = (&caller.notifier.words, &caller.request.place);
     let (incident, duration) = match silence.operation() {
         Ok(SilenceOperation::Make(incident, duration)) => (incident, duration),
-        Ok(SilenceOperation::List) => return silences::list(desk, inbound).await,
-        Ok(SilenceOperation::Expire(id)) => return silences::expire(desk, inbound, &id).await,
+        Ok(SilenceOperation::List) => return silences::list(caller, silencer.alertmanagers).await,
+        Ok(SilenceOperation::Expire(id)) => return silences::expire(guard, caller, silencer.alertmanagers, &id).await,
         Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
-    match find(desk, reply, &OfIncident { incident }).await {
-        Ok(incident) if inbound.place.trigger.is_some() => {
-            silence_form::open_form(desk, inbound, &incident.id, Some(duration)).await;
+    match find(guard.log.store, words, place, &OfIncident { incident }).await {
+        Ok(incident) if place.trigger.is_some() => {
+            silence_form::open_form(guard, caller, silencer, &incident.id, Some(duration)).await;
         }
         Ok(incident) => {
-            let message = desk.notifier.message(&incident).await;
+            let message = caller.notifier.message(&incident).await;
             reply.send_message(&with(message, Block::Note(words.line("silence-by-button", &[])))).await;
         }
         Err(message) => reply.send_message(&message).await,

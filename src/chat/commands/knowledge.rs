@@ -1,11 +1,12 @@
 //! Answers that need no Prometheus: explanations, the playbooks, the measured accuracy, the help.
 
 use super::super::command::{Topic, topics};
-use crate::Desk;
 use crate::wording::{command_button, sentence, with};
 use authoring::explain;
-use knowledge::playbook::{Playbook, PlaybookKind};
+use knowledge::playbook::{Library, Node, Playbook, PlaybookKind};
 use message::{Block, Line, Message, Tone};
+use render::Phrases;
+use store::Store;
 
 /// The accuracy as measured by `make scenarios`.
 const MEASURED: &str = include_str!("../../../docs/accuracy.md");
@@ -17,10 +18,9 @@ const RUNBOOKS: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/d
 const LINES: usize = 40;
 
 /// Explains a playbook, cause, code, flag, log line, signal or engine.
-pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
-    let library = &*desk.library;
+pub(super) fn explain(library: &Library, words: &Phrases, id: &str, name: Option<&str>) -> Message {
     if let (None, Some(node)) = (name, explain::node(library, id)) {
-        return explain_node(desk, &node);
+        return explain_node(library, words, &node);
     }
     match explain::explain(library, id, name) {
         Ok(text) => {
@@ -53,8 +53,7 @@ fn labelled(line: &str) -> Line {
 }
 
 /// Explains a playbook or cause: meaning, impact, causes, steps and runbook.
-fn explain_node(desk: &Desk, node: &knowledge::playbook::Node<'_>) -> Message {
-    let (library, words) = (&*desk.library, &desk.words);
+fn explain_node(library: &Library, words: &Phrases, node: &Node<'_>) -> Message {
     let mut parts = vec![Block::Paragraph(Line::of(&flat(node.meaning)))];
     if let Some(playbook) = library.playbooks.get(node.id) {
         parts.push(Block::Section(words.text("explain-impact", &[]), vec![Line::of(&flat(&playbook.impact))]));
@@ -87,11 +86,10 @@ fn flat(text: &str) -> String {
 }
 
 /// Lists the playbooks, symptoms first.
-pub(super) fn playbooks(desk: &Desk) -> Message {
-    let words = &desk.words;
+pub(super) fn playbooks(library: &Library, words: &Phrases) -> Message {
     let line = |playbook: &Playbook| Line::default().code(&*playbook.playbook).plain(" ").plain(&*playbook.title);
-    let listed = |kind: PlaybookKind| -> Vec<Line> { desk.library.of_kind(kind).map(line).collect() };
-    let counts = [("n", desk.library.playbooks.len().into())];
+    let listed = |kind: PlaybookKind| -> Vec<Line> { library.of_kind(kind).map(line).collect() };
+    let counts = [("n", library.playbooks.len().into())];
     Message {
         tone: Tone::Unknown,
         headline: words.text("playbooks-headline", &counts),
@@ -118,10 +116,9 @@ fn captured() -> Option<&'static str> {
 }
 
 /// Reports the accuracy: as measured on scenarios and captures, and by feedback.
-pub(super) async fn accuracy(desk: &Desk) -> Message {
-    let words = &desk.words;
+pub(super) async fn accuracy(store: &Store, words: &Phrases) -> Message {
     let mut parts = Vec::new();
-    let ratings = desk.store.found_right().await.unwrap_or_default();
+    let ratings = store.found_right().await.unwrap_or_default();
     let count = |n: i64| usize::try_from(n).unwrap_or_default();
     let local_accuracy = match ratings {
         (0, 0) => words.line("accuracy-no-feedback", &[]),
@@ -149,8 +146,7 @@ pub(super) async fn accuracy(desk: &Desk) -> Message {
 }
 
 /// Lists the commands, or explains one of them.
-pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
-    let words = &desk.words;
+pub(super) fn help(words: &Phrases, command: Option<&str>) -> Message {
     let topics = topics();
     let name = command.map(str::to_lowercase);
     if let Some(Topic { usage, about, arguments, examples, .. }) =

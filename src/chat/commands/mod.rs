@@ -11,7 +11,6 @@ mod target;
 
 use std::time::Duration;
 
-use super::attempt::permit;
 use super::authority::Power;
 use super::command::{self, ChatCommand, CommandError, OfIncident, ParsedCommand};
 use super::incidents::find;
@@ -21,6 +20,8 @@ use super::{Desk, plain_acts};
 use ::knowledge::incident::Act;
 use message::{Block, Line, Message, Tone};
 use notify::ANSWER_WITHIN;
+use render::Phrases;
+use service::Service;
 use slack::SlackRequest;
 
 pub use knowledge::measured;
@@ -30,80 +31,85 @@ const PHASES: u32 = 4;
 
 /// Executes a command line.
 pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
-    let mut reply = Reply::new(desk, inbound);
+    let Service { config, metrics, words, .. } = &*desk.service;
+    let mut reply = Reply::new(desk.caller(inbound), desk.log());
     let command = match command::parse(text) {
         Ok(ParsedCommand { command, here }) => {
             reply.in_channel = here;
             command
         }
         Err(trouble) => {
-            desk.metrics.inbound("command", "misunderstood");
-            return reply.send_message(&misunderstood(desk, trouble)).await;
+            metrics.inbound("command", "misunderstood");
+            return reply.send_message(&misunderstood(words, trouble)).await;
         }
     };
     let time_limit = match command {
         ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
-        _ => desk.config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
+        _ => config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
     let time_limit = time_limit + ANSWER_WITHIN;
     let working = tokio::time::timeout(time_limit, Box::pin(carry_out(desk, inbound, &reply, &command)));
     match reply.watched(text, working).await {
-        Ok(()) => desk.metrics.inbound("command", "done"),
+        Ok(()) => metrics.inbound("command", "done"),
         Err(_) => {
-            desk.metrics.inbound("command", "late");
-            reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+            metrics.inbound("command", "late");
+            reply.send_message(&sentence(Tone::Unknown, words.line("command-late", &[]))).await;
         }
     }
 }
 
 /// Executes a command. The futures of queries are large and therefore boxed, or debug builds overflow the stack.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, command: &ChatCommand) {
+    let Service { library, store, words, notifier, diagnoses, .. } = &*desk.service;
+    let (caller, guard, fleet) = (desk.caller(inbound), desk.guard(), &desk.fleet());
     match command {
-        ChatCommand::Diagnose(arguments) => Box::pin(diagnose::diagnose(desk, reply, arguments)).await,
-        ChatCommand::Health(arguments) => Box::pin(health::overview(desk, reply, arguments)).await,
-        ChatCommand::Capacity(arguments) => Box::pin(capacity::capacity(desk, reply, arguments)).await,
+        ChatCommand::Diagnose(arguments) => Box::pin(diagnose::diagnose(fleet, store, caller, reply, arguments)).await,
+        ChatCommand::Health(arguments) => Box::pin(health::overview(fleet, notifier, reply, arguments)).await,
+        ChatCommand::Capacity(arguments) => Box::pin(capacity::capacity(fleet, reply, arguments)).await,
         ChatCommand::Explain(arguments) => {
             // The argument may be the end of an incident's id, unless a playbook or cause has that name.
             let named = OfIncident { incident: Some(arguments.id.clone()) };
-            match find(desk, reply, &named).await {
+            match find(store, words, reply.place, &named).await {
                 Ok(incident)
-                    if arguments.name.is_none() && authoring::explain::node(&desk.library, &arguments.id).is_none() =>
+                    if arguments.name.is_none() && authoring::explain::node(library, &arguments.id).is_none() =>
                 {
-                    incidents::why(desk, reply, &incident).await;
+                    incidents::why(notifier, reply, &incident).await;
                 }
-                _ => reply.send_message(&knowledge::explain(desk, &arguments.id, arguments.name.as_deref())).await,
+                _ => {
+                    let explained = knowledge::explain(library, words, &arguments.id, arguments.name.as_deref());
+                    reply.send_message(&explained).await;
+                }
             }
         }
-        ChatCommand::Incidents(arguments) => incidents::list(desk, reply, arguments.which).await,
+        ChatCommand::Incidents(arguments) => incidents::list(store, notifier, reply, arguments.which).await,
         ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) | ChatCommand::Bundle(of) => {
-            let incident = match find(desk, reply, of).await {
+            let incident = match find(store, words, reply.place, of).await {
                 Ok(incident) => incident,
                 Err(message) => return reply.send_message(&message).await,
             };
             match command {
-                ChatCommand::Why(_) => incidents::why(desk, reply, &incident).await,
+                ChatCommand::Why(_) => incidents::why(notifier, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
-                ChatCommand::Again(_) => plain_acts::again(desk, inbound, &incident.id).await,
+                ChatCommand::Again(_) => plain_acts::again(guard, caller, diagnoses, &incident.id).await,
                 ChatCommand::Bundle(_) => {
                     let (act, power) = (Act::Bundle.as_str(), Power::of(Act::Bundle));
-                    if permit(desk, inbound, act, Some(&incident.id), power).await {
-                        Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await;
+                    if guard.permit(caller, act, Some(&incident.id), power).await {
+                        Box::pin(bundle::bundle(guard.log, caller, &desk.bundles, reply, &incident, None)).await;
                     }
                 }
-                _ => reply.send_message(&desk.notifier.message(&incident).await).await,
+                _ => reply.send_message(&notifier.message(&incident).await).await,
             }
         }
-        ChatCommand::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,
-        ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(desk)).await,
-        ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(desk).await).await,
-        ChatCommand::Doctor => Box::pin(doctor::doctor(desk, reply)).await,
-        ChatCommand::Help(help) => reply.send_message(&knowledge::help(desk, help.command.as_deref())).await,
+        ChatCommand::Silence(silence) => incidents::silence(guard, caller, desk.silencer(), reply, silence).await,
+        ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(library, words)).await,
+        ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(store, words).await).await,
+        ChatCommand::Doctor => Box::pin(doctor::doctor(desk, fleet, reply)).await,
+        ChatCommand::Help(help) => reply.send_message(&knowledge::help(words, help.command.as_deref())).await,
     }
 }
 
-fn misunderstood(desk: &Desk, error: CommandError) -> Message {
-    let words = &desk.words;
+fn misunderstood(words: &Phrases, error: CommandError) -> Message {
     match error {
         CommandError::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
         CommandError::Nearly { command, corrected, target } => {
@@ -115,7 +121,7 @@ fn misunderstood(desk: &Desk, error: CommandError) -> Message {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, misuse(desk, &why)), Block::Note(help))
+            with(sentence(Tone::Unknown, misuse(words, &why)), Block::Note(help))
         }
     }
 }

@@ -154,7 +154,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Returns the exporters that are configured, and those known of this Prometheus.
-    async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
+    pub async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
         match self.store {
             Some(store) => known_exporters(store, self.exporters, self.reader, prometheus).await,
             None => Exporters::known(self.exporters, self.reader, prometheus, None),

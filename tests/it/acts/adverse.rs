@@ -84,7 +84,8 @@ async fn a_wait_that_slack_asks_for_is_bounded() {
         assert!(wait <= Duration::from_secs(300), "{seconds}: {wait:?}");
     }
     bench.slack.fail_next("chat.postMessage", Failure::RateLimited(u64::MAX), 1);
-    let first = bench.desk.notifier.answer(&slack, AnswerTarget::Post(Destination::channel(CHANNEL)), &body).await;
+    let first =
+        bench.desk.service.notifier.answer(&slack, AnswerTarget::Post(Destination::channel(CHANNEL)), &body).await;
     assert!(matches!(first, Err(SlackError::RateLimited(_))), "{first:?}");
 }
 
@@ -210,7 +211,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     bench.submit("U0ANN", "wrong", &id, &[("cause", "other"), ("comment", &HOSTILE.repeat(9))]).await;
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(incident.notes[0].detail.contains("evil.example"), "{:?}", incident.notes);
-    let message = bench.desk.notifier.message(&incident).await;
+    let message = bench.desk.service.notifier.message(&incident).await;
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = render::slack(&message);
     slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap();

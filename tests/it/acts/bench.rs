@@ -60,7 +60,7 @@ impl Bench {
             ..Config::default()
         };
         let desk = desk(config, &slack, client(prometheus), state.path()).await;
-        let (store, metrics) = (desk.store.clone(), Arc::clone(&desk.metrics));
+        let (store, metrics) = (desk.service.store.clone(), Arc::clone(&desk.service.metrics));
         Self { desk, slack, store, metrics, state }
     }
 

@@ -26,15 +26,15 @@ async fn escalated() -> (Bench, String) {
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
     let escalated = bench.store.escalate(&attempt, ago(300), EscalationCall::Post(&call), clock::now()).await;
     assert_eq!(escalated.unwrap(), Escalated::Queued);
-    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
+    assert_eq!(bench.desk.service.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
     (bench, id)
 }
 
 /// The escalation ends so, once.
 async fn ends(bench: &Bench, so: &str) {
-    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 1);
+    assert_eq!(bench.desk.service.notifier.end_escalations(clock::now()).await.unwrap(), 1);
     assert_eq!(bench.audit().await, [format!("escalate U0ANN {so}")]);
-    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0);
+    assert_eq!(bench.desk.service.notifier.end_escalations(clock::now()).await.unwrap(), 0);
 }
 
 fn stands(state: &State, part: &str) -> bool {
@@ -45,8 +45,8 @@ fn stands(state: &State, part: &str) -> bool {
 async fn a_call_that_was_given_up_and_appears_later_was_made() {
     let (bench, id) = escalated().await;
     // The message first, then the call: its effect comes late, and Slack does not take it a second time.
-    let message = bench.desk.notifier.take(clock::now(), 60_000, 1).await.unwrap().work.remove(0);
-    bench.desk.notifier.deliver(message).await;
+    let message = bench.desk.service.notifier.take(clock::now(), 60_000, 1).await.unwrap().work.remove(0);
+    bench.desk.service.notifier.deliver(message).await;
     bench.slack.fail_next("chat.postMessage", Failure::Late, 1);
     bench.slack.fail_next("chat.postMessage", Failure::Error("no_text".into()), 1);
     deliver(&bench, 5).await;
@@ -75,7 +75,7 @@ async fn an_end_that_cannot_be_said_stays_open_until_it_can() {
     let mut beside = sqlx::ConnectOptions::connect(&database).await.unwrap();
     let full = "CREATE TRIGGER full BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'no more'); END";
     sqlx::Executor::execute(&mut beside, full).await.unwrap();
-    assert!(bench.desk.notifier.end_escalations(clock::now()).await.is_err());
+    assert!(bench.desk.service.notifier.end_escalations(clock::now()).await.is_err());
     assert_eq!(bench.audit().await, ["escalate U0ANN begun"]);
     sqlx::Executor::execute(&mut beside, "DROP TRIGGER full").await.unwrap();
     ends(&bench, "failed").await;
@@ -86,7 +86,7 @@ async fn of_two_who_find_out_at_once_one_says_it() {
     let (bench, id) = escalated().await;
     let why = StoreError::Unreadable { what: "incident", id: id.clone(), error: "no number".to_owned() };
     bench.store.set_incident_aside(&id, &why).await;
-    let end = || bench.desk.notifier.end_escalations(clock::now());
+    let end = || bench.desk.service.notifier.end_escalations(clock::now());
     let told = tokio::join!(end(), end(), end());
     assert_eq!(told.0.unwrap() + told.1.unwrap() + told.2.unwrap(), 1);
     // A "failed" that came first is no news after "done".
@@ -115,7 +115,7 @@ async fn an_escalation_that_lost_its_call_fails_and_the_next_press_calls() {
     let attempt = |second| AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), ago(second));
     // A post at the place of the press may still be under way.
     bench.store.audit(&attempt(50)).await.unwrap();
-    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0);
+    assert_eq!(bench.desk.service.notifier.end_escalations(clock::now()).await.unwrap(), 0);
     bench.change("DELETE FROM audit").await;
     bench.store.audit(&attempt(70)).await.unwrap();
     ends(&bench, "failed").await;
@@ -139,7 +139,7 @@ async fn an_escalation_whose_call_cannot_be_queued_leaves_no_line() {
     let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), ago(70));
     let escalated = bench.store.escalate(&attempt, ago(300), EscalationCall::Pager("pagerduty"), clock::now()).await;
     assert_eq!(escalated.unwrap(), Escalated::Queued);
-    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "its pager is behind it");
+    assert_eq!(bench.desk.service.notifier.end_escalations(clock::now()).await.unwrap(), 0, "its pager is behind it");
 }
 
 /// A table that takes no row.

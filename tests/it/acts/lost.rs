@@ -36,8 +36,8 @@ pub(super) async fn notified(bench: &Bench, status: &str, begins: i64) -> String
 pub(super) async fn deliver(bench: &Bench, seconds: u64) {
     for _ in 0..10 {
         let then = clock::after(clock::now(), Duration::from_secs(seconds));
-        for work in bench.desk.notifier.take(then, 60_000, 50).await.unwrap().work {
-            bench.desk.notifier.deliver(work).await;
+        for work in bench.desk.service.notifier.take(then, 60_000, 50).await.unwrap().work {
+            bench.desk.service.notifier.deliver(work).await;
         }
     }
 }

@@ -15,7 +15,7 @@ async fn the_next_incident_of_the_cause_names_what_was_done_without_secrets() {
     assert_eq!(bench.audit().await, ["done U0ANN done", "wrong U0ANN done"], "{:?}", bench.said());
     let shown = async |id: &str| {
         let incident = bench.store.incident_with_related(id).await.unwrap().unwrap();
-        let body = render::slack(&bench.desk.notifier.message(&incident).await);
+        let body = render::slack(&bench.desk.service.notifier.message(&incident).await);
         serde_json::to_string(&body).unwrap()
     };
     assert!(!shown(&first).await.contains("last time"));

@@ -35,7 +35,7 @@ fn submitted(incident: &str) -> SlackAction {
 
 /// Another desk with this store.
 fn replica(bench: &Bench, store: Store, state: &tempfile::TempDir) -> Arc<Desk> {
-    desk_with(store, bench.desk.config.clone(), &bench.slack, client(NOWHERE), state.path())
+    desk_with(store, bench.desk.service.config.clone(), &bench.slack, client(NOWHERE), state.path())
 }
 
 /// Does it, and waits until what it began has ended.
