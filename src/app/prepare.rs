@@ -72,41 +72,26 @@ impl Prepared {
             None => SlackInlet::Off("set `slack.channel`"),
         };
         let credentials = Credentials::new(&config.webhook)?;
-        let access = Access::new(&config.pages, &credentials, address, &config.public_url)?;
-        let redactor =
-            Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
-        let unused = unused(&config, &library).await?;
-        let words = Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?;
         let pager = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
-        let pagers = config.pagers.iter().map(pager).collect::<anyhow::Result<_>>()?;
-        let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
-        let bundles = BundleDirectory::open(&config.bundle, &config.state_dir);
-        let bundles = bundles.context("cannot keep bundles (`bundle.dir`)")?;
-        let links = match &config.bundle.link_key_file {
-            Some(file) => links(&config, secret(file)?.expose_secret().as_bytes())?,
-            None => {
-                let key = bundle::own_key(&config.state_dir).context("cannot make the key of download links")?;
-                links(&config, &key)?
-            }
-        };
-        let database = config.database.url_file.as_deref().map(secret).transpose()?;
         Ok(Self {
-            config,
-            library,
-            unused,
             prometheus,
             reader,
             slack,
             inlet,
+            access: Access::new(&config.pages, &credentials, address, &config.public_url)?,
             credentials,
-            access,
-            redactor,
-            words,
-            pagers,
-            logs,
-            bundles,
-            links,
-            database,
+            redactor: Redactor::new(&report::redaction(&library), false)
+                .context("cannot read the rules of redaction")?,
+            unused: unused(&config, &library).await?,
+            words: Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?,
+            pagers: config.pagers.iter().map(pager).collect::<anyhow::Result<_>>()?,
+            logs: LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?,
+            bundles: BundleDirectory::open(&config.bundle, &config.state_dir)
+                .context("cannot keep bundles (`bundle.dir`)")?,
+            links: links(&config)?,
+            database: config.database.url_file.as_deref().map(secret).transpose()?,
+            config,
+            library,
         })
     }
 }
@@ -119,12 +104,16 @@ async fn unused(config: &Config, library: &Arc<Library>) -> anyhow::Result<Vec<P
     check.await.context("the check of the playbooks panicked")
 }
 
-/// Creates the signer of download links with this key.
+/// Creates the signer of download links, with the configured key or the own one.
 ///
 /// # Errors
-/// When the key is too short.
-fn links(config: &Config, key: &[u8]) -> anyhow::Result<Links> {
-    Links::new(key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)
+/// When there is no key, or it is too short.
+fn links(config: &Config) -> anyhow::Result<Links> {
+    let key = match &config.bundle.link_key_file {
+        Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
+        None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
+    };
+    Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -59,51 +59,34 @@ pub(crate) async fn run(
     warn_of_choices(&prepared, address);
     tell_unused(&prepared, &reloads, &metrics);
     metrics.forget_circuits();
-    let Prepared {
-        config,
-        library,
-        unused: _,
-        prometheus,
-        reader,
-        slack,
-        inlet,
-        credentials,
-        access,
-        redactor,
-        words,
-        pagers,
-        logs,
-        bundles,
-        links,
-        database: _,
-    } = prepared;
+    let Prepared { config, library, prometheus, slack, inlet, .. } = prepared;
     let notifier = Arc::new(Notifier {
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
-        words: Arc::new(words),
+        words: Arc::new(prepared.words),
         metrics: Arc::clone(&metrics),
         public_url: config.public_url.clone(),
         dashboard_url: config.dashboard_url.clone(),
         prometheus: prometheus.clone(),
         library: Arc::clone(&library),
         diagnosing: config.diagnose.clone(),
-        pagers,
+        pagers: prepared.pagers,
         interactive: !matches!(inlet, SlackInlet::Off(_)),
         can_silence: !config.alertmanagers.is_empty(),
-        redactor,
+        redactor: prepared.redactor,
         rates: Rates::new(&config.slack),
         history: HistoryCache::default(),
     });
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
-    let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
-    let service = Arc::new(service.with_logs(logs).with_reloads(reloads));
+    let service = Service::new(config, library, store.clone(), prometheus, prepared.reader, notifier, metrics);
+    let service = Arc::new(service.with_logs(prepared.logs).with_reloads(reloads));
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let bundles = Arc::new(bundle_service(&service, bundles, links, tasks.clone(), closing.clone()));
+    let bundles = Arc::new(bundle_service(&service, prepared.bundles, prepared.links, tasks.clone(), closing.clone()));
     // Weak, because the bundle service itself holds the store.
     let gives_way = Arc::downgrade(&bundles);
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
@@ -129,12 +112,12 @@ pub(crate) async fn run(
         inbox,
         budget: Budget::default(),
         supervisor: supervisor.clone(),
-        credentials: Arc::new(credentials),
+        credentials: Arc::new(prepared.credentials),
         slack: slack.map(|slack| Arc::new(SlackProbe::new(slack))),
         slack_state,
         socket,
         bundles,
-        pages: Arc::new(Pages::new(access, alertmanagers, per_minute)),
+        pages: Arc::new(Pages::new(prepared.access, alertmanagers, per_minute)),
         turns: Turns::default(),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));

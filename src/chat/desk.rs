@@ -76,8 +76,7 @@ impl Desk {
 
     /// Returns what silences are made with.
     pub(super) fn silencer(&self) -> Silencer<'_> {
-        let (alertmanagers, longest) = (&*self.alertmanagers, self.service.config.slack.silence_max);
-        Silencer { alertmanagers, longest, notifier: &self.service.notifier }
+        Silencer::of(&self.service, &self.alertmanagers)
     }
 
     /// Returns the sources of answers.

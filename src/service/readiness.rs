@@ -45,16 +45,22 @@ pub struct ServiceCheck {
     pub detail: Option<String>,
 }
 
+impl ServiceCheck {
+    /// Creates a check without which alerts are still taken; it fails for this reason.
+    fn optional(name: impl Into<String>, detail: Option<String>) -> Self {
+        Self { name: name.into(), ok: detail.is_none(), required: false, detail }
+    }
+
+    /// Creates a check without which alerts are refused.
+    fn required(name: impl Into<String>, detail: Option<String>) -> Self {
+        Self { required: true, ..Self::optional(name, detail) }
+    }
+}
+
 /// Runs the liveness checks. Failures that a restart cannot fix are reported by readiness instead.
 pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<ServiceCheck> {
-    let broken = store.dead(DEAD_AFTER);
-    let store = ServiceCheck { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
-    let of_loop = |(name, detail): (&str, Option<String>)| ServiceCheck {
-        name: format!("loop/{name}"),
-        ok: detail.is_none(),
-        required: true,
-        detail,
-    };
+    let store = ServiceCheck::required("store", store.dead(DEAD_AFTER));
+    let of_loop = |(name, detail): (&str, Option<String>)| ServiceCheck::required(format!("loop/{name}"), detail);
     std::iter::once(store).chain(supervisor.loops().into_iter().map(of_loop)).collect()
 }
 
@@ -150,11 +156,11 @@ impl SlackProbe {
             let answer = tokio::time::timeout(CHECK, slack.identity()).await;
             let answer =
                 answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
-            let fresh = check("slack".to_owned(), false, answer);
+            let fresh = ServiceCheck::optional("slack", failure(answer));
             *last = Some((Instant::now(), fresh.clone()));
             fresh
         });
-        asked.await.unwrap_or_else(|error| check("slack".to_owned(), false, Ok(Err(error.to_string()))))
+        asked.await.unwrap_or_else(|error| ServiceCheck::optional("slack", Some(error.to_string())))
     }
 }
 
@@ -185,7 +191,8 @@ pub async fn checks(
         let result = tokio::time::timeout(CHECK, ping).await;
         let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
         // A store that is busy with webhooks may answer after the timeout and still be healthy.
-        check("store".into(), true, if result.is_err() && store.worked(BUSY) { Ok(Ok(())) } else { result })
+        let is_busy = result.is_err() && store.worked(BUSY);
+        ServiceCheck::required("store", failure(result).filter(|_| !is_busy))
     };
     let addresses = Prometheus::by_address(prometheus.iter().copied());
     let prometheus = futures::future::join_all(addresses.iter().map(|sharing| address(sharing)));
@@ -197,7 +204,11 @@ pub async fn checks(
     };
     let ((store, silent), prometheus, slack, channels, cluster) =
         futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
-    let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(playbooks(reloads));
+    // A changed configuration that cannot be used, and what of the user's playbooks is not used.
+    let told = [("configuration", reloads.failure()), ("playbooks", reloads.unused())];
+    let told = told.into_iter().filter(|(_, detail)| detail.is_some());
+    let told = told.map(|(name, detail)| ServiceCheck::optional(name, detail));
+    let first = std::iter::once(store).chain(rows).chain(told);
     let first = first.chain(prometheus.into_iter().flatten()).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
@@ -205,8 +216,8 @@ pub async fn checks(
 /// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection for any
 /// of them, or none is asked, that is said once for all.
 async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
-    let of_one = |client: &Prometheus, result: Result<(), String>| {
-        check(format!("prometheus/{}", client.name), false, Ok(result))
+    let of_one = |client: &Prometheus, problem: Option<String>| {
+        ServiceCheck::optional(format!("prometheus/{}", client.name), problem)
     };
     let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
     let pinged = sharing.iter().take(PINGED);
@@ -222,12 +233,9 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
             1 => ", and those of another entry with this address".to_owned(),
             n => format!(", and those of {n} other entries with this address"),
         };
-        return vec![of_one(first, Err(format!("{}{others}", waiting(error))))];
+        return vec![of_one(first, Some(format!("{}{others}", waiting(error))))];
     }
-    let result_of = |(client, result): (&Prometheus, Result<(), PromError>)| {
-        of_one(client, result.map_err(|error| waiting(&error)))
-    };
-    results.into_iter().map(result_of).collect()
+    results.into_iter().map(|(client, result)| of_one(client, result.err().as_ref().map(waiting))).collect()
 }
 
 /// Says why diagnoses wait for a Prometheus.
@@ -250,19 +258,7 @@ fn rows(store: &Store) -> Option<ServiceCheck> {
          llm-diagnose or a program beside it wrote it: use that version, or delete it",
         rows.len()
     );
-    Some(ServiceCheck { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
-}
-
-/// Reports a changed configuration that cannot be used; `None` if the last one was taken over.
-fn reload(reloads: &Reloads) -> Option<ServiceCheck> {
-    let detail = reloads.failure()?;
-    Some(ServiceCheck { name: "configuration".to_owned(), ok: false, required: false, detail: Some(detail) })
-}
-
-/// Reports what of the user's playbooks is not used; `None` if all is.
-fn playbooks(reloads: &Reloads) -> Option<ServiceCheck> {
-    let detail = reloads.unused()?;
-    Some(ServiceCheck { name: "playbooks".to_owned(), ok: false, required: false, detail: Some(detail) })
+    Some(ServiceCheck::optional("store rows", Some(detail)))
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
@@ -278,7 +274,7 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
             let (code, waiting, todo) = (&refusal.code, refusal.waiting, todo(&refusal.code));
             format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
         });
-        ServiceCheck { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
+        ServiceCheck::optional(format!("slack channel {name}"), detail)
     });
     named.collect()
 }
@@ -291,21 +287,21 @@ async fn watchdogs(store: &Store, config: &WatchdogConfig) -> Vec<ServiceCheck> 
     let named = config.sources.iter().map(|source| {
         let detail = silent.iter().find(|silent| silent.source == *source);
         let detail = detail.map(|silent| format!("{}: alerts of it may not arrive", silent.detail));
-        ServiceCheck { name: format!("alertmanager/{source}"), ok: detail.is_none(), required: false, detail }
+        ServiceCheck::optional(format!("alertmanager/{source}"), detail)
     });
     named.collect()
 }
 
 /// Checks the Kubernetes API; `None` if the service is not meant to use it.
 async fn cluster(logs: &LogSources) -> Option<ServiceCheck> {
-    let result = match (&logs.kubernetes, &logs.no_cluster) {
-        (Some((client, _)), _) => client.ping(CHECK).await.map(drop),
-        (None, Some(NoCluster { why, wanted: true })) => Err(why.clone()),
+    let problem = match (&logs.kubernetes, &logs.no_cluster) {
+        (Some((client, _)), _) => client.ping(CHECK).await.err(),
+        (None, Some(NoCluster { why, wanted: true })) => Some(why.clone()),
         // A pod without a token is no problem if the configuration does not require the cluster.
         (None, _) => return None,
     };
-    let result = result.map_err(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
-    Some(check("kubernetes".to_owned(), false, Ok(result)))
+    let problem = problem.map(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
+    Some(ServiceCheck::optional("kubernetes", problem))
 }
 
 /// Checks Socket Mode. One open connection is enough; the others serve while Slack renews a connection.
@@ -315,18 +311,13 @@ fn connected(socket: &SocketState) -> ServiceCheck {
         let why = status.error.map(|error| format!(": {error}")).unwrap_or_default();
         format!("0 of {} connections{why}; buttons and commands do nothing meanwhile", status.wanted)
     });
-    ServiceCheck { name: "slack socket".to_owned(), ok: detail.is_none(), required: false, detail }
+    ServiceCheck::optional("slack socket", detail)
 }
 
-fn check(
-    name: String,
-    required: bool,
-    result: Result<Result<(), String>, tokio::time::error::Elapsed>,
-) -> ServiceCheck {
-    let detail = match result {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error),
+/// Returns why a check fails; `None` if it passes.
+fn failure(result: Result<Result<(), String>, tokio::time::error::Elapsed>) -> Option<String> {
+    match result {
+        Ok(answered) => answered.err(),
         Err(_) => Some(format!("no answer within {} ms", CHECK.as_millis())),
-    };
-    ServiceCheck { name, ok: detail.is_none(), required, detail }
+    }
 }

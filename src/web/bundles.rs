@@ -37,7 +37,7 @@ pub(super) async fn gate(
     next: Next,
 ) -> Response {
     let Some(signature) = signed.signature else {
-        return guard::admit_visitor(State(shared), from, request, next).await;
+        return guard::admit_visitor(State((shared, guard::Reader::Person)), from, request, next).await;
     };
     let expires = signed.expires.unwrap_or_default();
     let checked = match Name::read(&name) {

@@ -82,49 +82,41 @@ fn visitor(shared: &Shared, from: SocketAddr, request: &Request) -> Result<Visit
     Err(RefusedVisit { status, title, why })
 }
 
-/// Adds the authentication challenge to an answer with status 401.
-fn challenged(shared: &Shared, mut answer: Response) -> Response {
-    let challenge = shared.pages.access.challenge().filter(|_| answer.status() == StatusCode::UNAUTHORIZED);
-    if let Some(challenge) = challenge {
+/// Who reads a refusal.
+#[derive(Clone, Copy)]
+pub(super) enum Reader {
+    /// A person, who gets a page.
+    Person,
+    /// A program, which gets an error of the API.
+    Program,
+}
+
+/// Admits authorised visitors and their programs; all others get what says what is missing.
+pub(super) async fn admit_visitor(
+    State((shared, reader)): State<(Shared, Reader)>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let RefusedVisit { status, title, why } = match visitor(&shared, from, &request) {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            return next.run(request).await;
+        }
+        Err(refused) => refused,
+    };
+    let words = &shared.service.words;
+    let mut answer = match reader {
+        Reader::Person => pages::problem(&shared, status, title, why),
+        Reader::Program => {
+            let detail = format!("{}. {}", words.text(title, &[]), words.text(why, &[]));
+            ApiProblem::new(status, detail).into_response()
+        }
+    };
+    if let Some(challenge) = shared.pages.access.challenge().filter(|_| status == StatusCode::UNAUTHORIZED) {
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     answer
-}
-
-/// Admits authorised visitors to the pages; all others get a page that says what is missing.
-pub(super) async fn admit_visitor(
-    State(shared): State<Shared>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match visitor(&shared, from, &request) {
-        Ok(visitor) => {
-            request.extensions_mut().insert(visitor);
-            next.run(request).await
-        }
-        Err(RefusedVisit { status, title, why }) => challenged(&shared, pages::problem(&shared, status, title, why)),
-    }
-}
-
-/// Admits the programs of authorised visitors to the API; all others get an error that says what is missing.
-pub(super) async fn admit_client(
-    State(shared): State<Shared>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match visitor(&shared, from, &request) {
-        Ok(visitor) => {
-            request.extensions_mut().insert(visitor);
-            next.run(request).await
-        }
-        Err(RefusedVisit { status, title, why }) => {
-            let words = &shared.service.words;
-            let detail = format!("{}. {}", words.text(title, &[]), words.text(why, &[]));
-            challenged(&shared, ApiProblem::new(status, detail).into_response())
-        }
-    }
 }
 
 /// Refuses questions that a web page elsewhere made a browser send; reading is protected by the browser itself.

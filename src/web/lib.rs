@@ -58,7 +58,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_visitor))
+        .route_layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Person), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers));
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))

@@ -26,6 +26,6 @@ pub(super) fn routes(shared: &Shared) -> Router<Shared> {
     Router::new()
         .route_service("/mcp", server.over_http())
         .route_layer(middleware::from_fn(guard::refuse_pages))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
+        .route_layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Program), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers))
 }

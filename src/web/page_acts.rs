@@ -176,9 +176,7 @@ impl Visit<'_> {
     }
 
     fn silencer(&self) -> Silencer<'_> {
-        let Shared { service, pages, .. } = self.shared;
-        let longest = service.config.slack.silence_max;
-        Silencer { alertmanagers: &pages.alertmanagers, longest, notifier: &service.notifier }
+        Silencer::of(&self.shared.service, &self.shared.pages.alertmanagers)
     }
 
     fn actor(&self) -> Actor<'_> {

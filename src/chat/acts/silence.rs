@@ -12,6 +12,7 @@ use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
 use notify::Notifier;
 use redact::Redactor;
 use render::{PhraseArgument, Phrases, cut};
+use service::Service;
 use sources::alertmanager::{
     self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceParameters,
 };
@@ -156,6 +157,13 @@ pub struct Silencer<'a> {
     pub longest: Duration,
     /// Cleans and renders what is said of them.
     pub notifier: &'a Notifier,
+}
+
+impl<'a> Silencer<'a> {
+    /// Returns what a running service makes silences with, in these Alertmanagers.
+    pub fn of(service: &'a Service, alertmanagers: &'a [Alertmanager]) -> Self {
+        Self { alertmanagers, longest: service.config.slack.silence_max, notifier: &service.notifier }
+    }
 }
 
 /// Creates a silence; the audit log has its matchers and its end.

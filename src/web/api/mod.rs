@@ -57,12 +57,12 @@ pub(super) fn router(shared: &Shared) -> Router<Shared> {
         .method_not_allowed_fallback(api_problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(LARGEST))
         .layer(middleware::from_fn(guard::refuse_pages))
-        .layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
+        .layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Program), guard::admit_visitor))
         .layer(middleware::from_fn(pages::add_security_headers));
     // The only path that `nest` leaves out.
     let slash = Router::new()
         .route("/api/", any(api_problem::not_found))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
+        .route_layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Program), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers));
     Router::new().nest("/api", below).merge(slash)
 }
