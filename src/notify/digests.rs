@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::REFUSED;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
+use super::outgoing::{Failure, Outgoing, Trouble};
+use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use findings::Scope;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
@@ -16,8 +16,7 @@ use redact::Redactor;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
 use store::{
-    CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, DuplicateCheck, Incident, IncidentPlace,
-    Mention, PostponeReason, StoreError,
+    CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, Incident, IncidentPlace, Mention, StoreError,
 };
 
 /// The shortest time between two edits of a digest, unless something in it has become critical: a storm would use up the
@@ -113,7 +112,7 @@ fn new_mentions(incidents: &[DigestedIncident<'_>], places: &Places, now: Timest
 }
 
 impl Notifier {
-    pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
+    pub(super) async fn deliver_digest<'a>(&'a self, out: &Outgoing<'_>, digest: &Digest) -> Result<(), StoreError> {
         let places = self.store.digest_places(&digest.id).await?;
         let redactor = self.redactor_of([]);
         let of = |incident: Incident| self.digested(&incident, &places, &redactor);
@@ -139,10 +138,8 @@ impl Notifier {
             Some(incident) => self.message(incident).await,
             None => render::digest_message(&self.digest_view(digest, &content), &self.words),
         };
-        let first = digest.posted.is_none();
-        if let (true, Some(since)) = (first, digest.began)
-            && !self.may_post_digest(slack, digest, since).await?
-        {
+        let first = out.is_new;
+        if !matches!(self.look_for(slack, out).await?, SearchOutcome::Missing) {
             return Ok(());
         }
         let calls = calls(incidents, &places);
@@ -165,7 +162,7 @@ impl Notifier {
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
-            Err(error) => return self.digest_failed(slack, digest, &content, &error, took, now).await,
+            Err(error) => return self.digest_failed(slack, out, digest, &content, (&error, took)).await,
         };
         failpoint(if first { "digest posted" } else { "digest edited" });
         let result = if first { "posted" } else { "updated" };
@@ -218,22 +215,6 @@ impl Notifier {
         })
     }
 
-    /// Returns true if a digest whose first post has an unknown result is to be posted again: only if it does not
-    /// exist.
-    async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
-        let (subject, channel) = (digest.id.clone(), digest.channel.clone());
-        let check = DuplicateCheck { subject, channel, thread: None, since, checks_done: 0 };
-        match self.search_history(slack, &check).await? {
-            SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Found => Ok(false),
-            SearchOutcome::Later(due, why) => {
-                self.metrics.delivery("digest", "retried", None);
-                self.store.digest_postponed(digest, due, PostponeReason::Unknown, &why).await?;
-                Ok(false)
-            }
-        }
-    }
-
     fn digest_view(&self, digest: &Digest, content: &DigestContent<DigestedIncident<'_>>) -> DigestView {
         DigestView {
             id: digest.id.clone(),
@@ -245,56 +226,36 @@ impl Notifier {
         }
     }
 
+    /// Tries again, posts anew what was deleted, or moves to the default channel; gives up after the end of the incidents.
     async fn digest_failed(
         &self,
         slack: &Slack,
+        out: &Outgoing<'_>,
         digest: &Digest,
         content: &DigestContent<DigestedIncident<'_>>,
-        error: &SlackError,
-        took: Duration,
-        now: Timestamp,
+        (error, took): (&SlackError, Duration),
     ) -> Result<(), StoreError> {
-        let note = error.to_string();
-        let count = |result| self.metrics.delivery("digest", result, Some(took));
-        if let SlackError::RateLimited(wait) = error {
-            let lane = if digest.posted.is_none() { Lane::Post(digest.channel.clone()) } else { Lane::Favoured };
-            self.rates.close(&lane, *wait);
-            self.metrics.rate_limit_wait("slack");
-            count("rate_limited");
-            return self.store.digest_postponed(digest, clock::after(now, *wait), PostponeReason::Failed, &note).await;
-        }
-        let retry = digest.tries + 1 < MOST_TRIES || content.incidents.iter().any(|incident| incident.open);
-        if error.is_gone()
-            && digest.posted.is_some()
-            && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
-        {
-            warn!(digest.id = digest.id, reason = note, "the digest is gone: posting it anew");
-            count("reposted");
+        let (now, failed) = (self.store.now(), Failure::of(error, took));
+        let (reason, fallback) = (&failed.note, &self.config.channel);
+        if error.is_gone() && !out.is_new && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await? {
+            warn!(digest.id = digest.id, reason, "the digest is gone: posting it anew");
+            self.metrics.delivery(out.sink, "reposted", failed.took);
             return Ok(());
         }
-        let refused = error.is_about_channel() || error.is_about_token();
-        if refused {
-            self.report_refused_channel(slack, &digest.channel, error, now).await?;
+        if let Trouble::Refused = failed.trouble {
+            self.report_refused_channel(slack, out.channel, error, now).await?;
         }
-        let fallback = &self.config.channel;
-        if error.is_about_channel() && digest.channel != *fallback && !fallback.is_empty() {
-            warn!(
-                digest.id = digest.id,
-                reason = note,
-                "the channel does not take the digest: using the default channel"
-            );
-            count("rerouted");
+        if error.is_about_channel() && out.channel != fallback && !fallback.is_empty() {
+            warn!(digest.id = digest.id, reason, "the channel does not take the digest: using the default channel");
+            self.metrics.delivery(out.sink, "rerouted", failed.took);
             return self.store.digest_moved(digest, fallback, now).await;
         }
-        if (error.is_retryable() || refused) && retry {
-            count(if refused { "refused" } else { "retried" });
-            warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
-            let pause = if refused { REFUSED.pause(digest.tries) } else { PAUSES.pause(digest.tries) };
-            let reason = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
-            return self.store.digest_postponed(digest, clock::after(now, pause), reason, &note).await;
+        let kept = out.tries + 1 < MOST_TRIES || content.incidents.iter().any(|incident| incident.open);
+        if self.try_again(out, kept, &failed).await? {
+            return Ok(());
         }
-        count("failed");
-        error!(digest.id = digest.id, channel = digest.channel, reason = note, "gave up delivering a digest");
-        self.store.digest_given_up(digest, content.revisions, &note, now).await
+        self.metrics.delivery(out.sink, "failed", failed.took);
+        error!(digest.id = digest.id, channel = out.channel, reason, "gave up delivering a digest");
+        self.store.digest_given_up(digest, content.revisions, reason, now).await
     }
 }

@@ -9,6 +9,7 @@ mod digests;
 mod escalation;
 mod history_search;
 mod messages;
+mod outgoing;
 mod pager;
 mod posts;
 mod queue;
@@ -31,6 +32,7 @@ use knowledge::clock::Backoff;
 use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 use message::{Message, SlackMessage};
+use outgoing::Outgoing;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 use prom::{Prometheus, choose};
 pub use queue::Taken;
@@ -163,20 +165,21 @@ impl Notifier {
     /// Delivers one piece of work, or stores the time of the next try.
     pub async fn deliver(&self, work: PendingWork) {
         failpoint("delivery claimed");
-        let (sink, done) = match &work {
-            PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
-            PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
-            PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
-            PendingWork::Weekly(weekly) => ("weekly", self.deliver_weekly(weekly).await),
-            PendingWork::DuplicateCheck(check) => ("look", self.remove_duplicates(check).await),
+        let out = &Outgoing::of(&work);
+        let done = match &work {
+            PendingWork::Message(delivery) => self.deliver_message(out, delivery).await,
+            PendingWork::Digest(digest) => self.deliver_digest(out, digest).await,
+            PendingWork::Post(post) => self.deliver_post(out, post).await,
+            PendingWork::Weekly(weekly) => self.deliver_weekly(out, weekly).await,
+            PendingWork::DuplicateCheck(check) => self.remove_duplicates(check).await,
         };
         let Err(error) = done else { return };
-        self.metrics.delivery(sink, "store_error", None);
+        self.metrics.delivery(out.sink, "store_error", None);
         if let (true, Some(incident)) = (error.is_unreadable(), work.incident()) {
             return self.store.set_incident_aside(incident, &error).await;
         }
         // The lease expires by itself, so the work is tried again.
-        error!(sink, %error, "cannot work on a delivery");
+        error!(sink = out.sink, %error, "cannot work on a delivery");
     }
 
     /// Posts or edits a message that begins with mentions; Slack notifies only for those of a new message. If Slack

@@ -3,19 +3,18 @@
 use std::io::Write;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
-use knowledge::clock;
+use super::outgoing::{Failure, Outgoing};
+use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
 use slack::{MessageMark, Slack, SlackError};
-use store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, PostponeReason, Sink, StoreError};
+use store::{Delivery, Incident, Mention, MessageEffects, Sink, StoreError};
 
 impl Notifier {
-    pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
+    pub(super) async fn deliver_message(&self, out: &Outgoing<'_>, delivery: &Delivery) -> Result<(), StoreError> {
         let incident = match delivery.sink {
             // Pagers may be other organisations'.
             Sink::Pager => self.store.incident(&delivery.incident).await?,
@@ -28,18 +27,15 @@ impl Notifier {
                 let text = render::terminal_with(&message, &Commands::of_incident(&incident.id));
                 let printed = writeln!(anstream::stdout(), "{text}");
                 if let Err(error) = printed {
-                    error!(incident.id = delivery.incident, %error, "cannot print the incident's message");
-                    self.metrics.delivery("console", "failed", None);
-                    let (due, note) = (clock::after(self.store.now(), PAUSES.pause(delivery.tries)), error.to_string());
-                    return self.store.postpone(delivery, due, PostponeReason::Failed, &note).await;
+                    return self.try_again(out, true, &Failure::passing(error.to_string())).await.map(drop);
                 }
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
                 let effects = MessageEffects::default();
                 self.store.delivered(delivery, Some(&place), incident.revision, &effects, self.store.now()).await
             }
-            (Sink::Pager, _) => self.to_pager(delivery, &incident).await,
-            (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
+            (Sink::Pager, _) => self.to_pager(out, delivery, &incident).await,
+            (Sink::Slack, Some(slack)) => self.message_to_slack(slack, out, delivery, &incident).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);
                 self.store.give_up(delivery, incident.revision, "Slack is no longer configured", self.store.now()).await
@@ -50,13 +46,12 @@ impl Notifier {
     async fn message_to_slack(
         &self,
         slack: &Slack,
+        out: &Outgoing<'_>,
         delivery: &Delivery,
         incident: &Incident,
     ) -> Result<(), StoreError> {
-        let first = delivery.posted.is_none();
-        if let (true, Some(since)) = (first, delivery.began)
-            && !self.may_post_message(slack, delivery, since).await?
-        {
+        let first = out.is_new;
+        if !matches!(self.look_for(slack, out).await?, SearchOutcome::Missing) {
             return Ok(());
         }
         let people = self.people_to_mention(incident, &delivery.channel);
@@ -75,10 +70,19 @@ impl Notifier {
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
-            Err(error) if error.is_about_channel() || error.is_about_token() => {
-                return self.handle_refused_message(slack, delivery, incident, &error, now).await;
+            Err(error) => {
+                let people = self.people_to_mention(incident, &delivery.channel);
+                let elsewhere = match error.is_about_channel() || error.is_about_token() {
+                    true => {
+                        let calls = people.into_iter().filter(|id| !delivery.called.includes(id)).collect();
+                        self.make_up(slack, incident, [&delivery.channel; 2], &error, calls, now).await?;
+                        let place = self.store.place_of(&incident.id).await?;
+                        place.is_some_and(|place| Some(&place) != delivery.posted.as_ref())
+                    }
+                    false => false,
+                };
+                return self.message_failed(out, delivery, incident, (&error, took), elsewhere).await;
             }
-            Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
         failpoint(if first { "message posted" } else { "message edited" });
         let result = if first { "posted" } else { "updated" };
@@ -116,64 +120,30 @@ impl Notifier {
         self.store.queue_mentions(incident, channel, calls, mention, self.store.now()).await
     }
 
-    /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
-    /// exist.
-    async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
-        let check = DuplicateCheck {
-            subject: delivery.incident.clone(),
-            channel: delivery.channel.clone(),
-            thread: None,
-            since,
-            checks_done: 0,
-        };
-        match self.search_history(slack, &check).await? {
-            SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Found => Ok(false),
-            SearchOutcome::Later(due, why) => {
-                self.metrics.delivery("slack", "retried", None);
-                self.store.postpone(delivery, due, PostponeReason::Unknown, &why).await?;
-                Ok(false)
-            }
-        }
-    }
-
+    /// Tries again, or posts anew what was deleted; gives up after the end of the incident, which may stand elsewhere.
     async fn message_failed(
         &self,
+        out: &Outgoing<'_>,
         delivery: &Delivery,
         incident: &Incident,
-        error: &SlackError,
-        took: Duration,
-        now: Timestamp,
+        (error, took): (&SlackError, Duration),
+        elsewhere: bool,
     ) -> Result<(), StoreError> {
-        let note = error.to_string();
-        let count = |result| self.metrics.delivery("slack", result, Some(took));
-        if let SlackError::RateLimited(wait) = error {
-            let lane = if delivery.posted.is_none() { Lane::Post(delivery.channel.clone()) } else { Lane::Favoured };
-            self.rates.close(&lane, *wait);
-            self.metrics.rate_limit_wait("slack");
-            count("rate_limited");
-            return self.store.postpone(delivery, clock::after(now, *wait), PostponeReason::Failed, &note).await;
-        }
+        let (now, failed) = (self.store.now(), Failure::of(error, took));
+        let reason = &failed.note;
         if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
             && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?
         {
-            warn!(incident.id = delivery.incident, reason = note, "the message is gone: posting it anew");
-            count("reposted");
+            warn!(incident.id = delivery.incident, reason, "the message is gone: posting it anew");
+            self.metrics.delivery(out.sink, "reposted", failed.took);
             return Ok(());
         }
-        if error.is_retryable() && (incident.open || delivery.tries + 1 < MOST_TRIES) {
-            count("retried");
-            warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            let reason = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
-            return self.store.postpone(delivery, clock::after(now, PAUSES.pause(delivery.tries)), reason, &note).await;
+        let kept = incident.open || (!elsewhere && out.tries + 1 < MOST_TRIES);
+        if self.try_again(out, kept, &failed).await? {
+            return Ok(());
         }
-        count("failed");
-        error!(
-            incident.id = delivery.incident,
-            channel = delivery.channel,
-            reason = note,
-            "gave up delivering the message"
-        );
-        self.store.give_up(delivery, incident.revision, &note, now).await
+        self.metrics.delivery(out.sink, "failed", failed.took);
+        error!(incident.id = delivery.incident, channel = out.channel, reason, "gave up delivering the message");
+        self.store.give_up(delivery, incident.revision, reason, now).await
     }
 }

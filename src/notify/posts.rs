@@ -1,22 +1,20 @@
 //! Posts in the thread of an incident: changes, charts, answers. Each is posted once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::REFUSED;
-use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, PAUSES, To};
+use super::outgoing::{Failure, Outgoing, Trouble};
+use super::{MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
 use diagnose::{HistoryRequest, evidence_history};
-use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
 use prom::choose;
 
 use render::{self, ThreadState};
 use slack::{Destination, MessageMark, Slack, SlackError, marked_name};
-use store::{DuplicateCheck, Incident, Post, PostKind, PostponeReason, StoreError};
+use store::{Incident, Post, PostKind, StoreError};
 
 /// The result of a post.
 enum PostOutcome {
@@ -27,24 +25,33 @@ enum PostOutcome {
 }
 
 impl Notifier {
-    pub(super) async fn deliver_post(&self, post: &Post) -> Result<(), StoreError> {
+    pub(super) async fn deliver_post(&self, out: &Outgoing<'_>, post: &Post) -> Result<(), StoreError> {
         let (Some(slack), Some(incident)) = (&self.slack, self.store.incident(&post.incident).await?) else {
             let why = "there is no Slack or no such incident";
             self.post_ended(post, Err(why)).await?;
             return self.store.post_given_up(post, why, self.store.now()).await;
         };
-        if let Some(since) = post.began
-            && !self.may_post(slack, post, since).await?
-        {
-            return Ok(());
+        match self.look_for(slack, out).await? {
+            SearchOutcome::Missing => {}
+            SearchOutcome::Later(..) => return Ok(()),
+            SearchOutcome::Found => {
+                self.post_ended(post, Ok(())).await?;
+                // Changes since then were not queued, because this post was still pending.
+                return match post.kind {
+                    PostKind::Change => {
+                        self.store.queue_change(&post.incident, &post.delivery, self.store.now()).await.map(drop)
+                    }
+                    _ => Ok(()),
+                };
+            }
         }
         let started = Instant::now();
         let outcome = self.send_post(slack, post, &incident).await;
-        let (took, now) = (Some(started.elapsed()), self.store.now());
+        let took = started.elapsed();
         match outcome {
             Ok(PostOutcome::Posted(ts, state)) => {
                 failpoint("thread post posted");
-                self.metrics.delivery("thread", post.kind.as_str(), took);
+                self.metrics.delivery(out.sink, post.kind.as_str(), Some(took));
                 if let Some(state) = state.and_then(|state| serde_json::to_string(&state).ok()) {
                     self.store.save_thread_state(&post.incident, &post.delivery, &state).await?;
                 }
@@ -57,11 +64,7 @@ impl Notifier {
                 self.post_ended(post, Err(why)).await?;
                 self.store.post_needless(post, why).await
             }
-            Err(error) => {
-                let result = self.post_failed(slack, post, &incident, &error, now).await?;
-                self.metrics.delivery("thread", result, took);
-                Ok(())
-            }
+            Err(error) => self.post_failed(slack, out, post, &incident, (&error, took)).await,
         }
     }
 
@@ -133,71 +136,46 @@ impl Notifier {
         drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
     }
 
-    /// Returns true if a post whose result is unknown is to be posted again: only if it does not exist.
-    async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
-        let (channel, ts) = post.thread.clone();
-        let check = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, checks_done: 0 };
-        match self.search_history(slack, &check).await? {
-            SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Found => {
-                self.post_ended(post, Ok(())).await?;
-                // Changes since then were not queued, because this post was still pending.
-                if post.kind == PostKind::Change {
-                    self.store.queue_change(&post.incident, &post.delivery, self.store.now()).await?;
-                }
-                Ok(false)
-            }
-            SearchOutcome::Later(due, why) => {
-                self.metrics.delivery("thread", "retried", None);
-                self.store.post_postponed(post, due, PostponeReason::Unknown, &why).await?;
-                Ok(false)
-            }
-        }
-    }
-
-    /// Handles the error of a post: postpones it or gives it up. Returns the result for the metrics.
+    /// Tries again, or gives up.
     async fn post_failed(
         &self,
         slack: &Slack,
+        out: &Outgoing<'_>,
         post: &Post,
         incident: &Incident,
-        error: &SlackError,
-        now: Timestamp,
-    ) -> Result<&'static str, StoreError> {
-        let note = error.to_string();
-        if let SlackError::RateLimited(wait) = error {
-            self.rates.close(&Lane::Post(post.channel.clone()), *wait);
-            self.metrics.rate_limit_wait("slack");
-            self.store.post_postponed(post, clock::after(now, *wait), PostponeReason::Waits, &note).await?;
-            return Ok("rate_limited");
-        }
-        let picture = post.kind == PostKind::Picture;
+        (error, took): (&SlackError, Duration),
+    ) -> Result<(), StoreError> {
+        let (now, mut failed) = (self.store.now(), Failure::of(error, took));
+        let is_picture = post.kind == PostKind::Picture;
         // Charts need a scope of their own, and nothing depends on them.
-        let refused = error.is_about_channel() || (error.is_about_token() && !picture);
-        if refused {
-            self.report_refused_channel(slack, &post.channel, error, now).await?;
-            self.stand_in(&post.incident, &post.channel, error, now).await?;
-            if post.kind == PostKind::Mention {
-                let calls = self.people_to_mention(incident, &post.delivery).into_iter().filter(|id| *id == post.body);
-                self.call_instead(incident, &post.delivery, calls.collect(), now).await?;
-            }
+        if is_picture && error.is_about_token() {
+            failed.trouble = Trouble::Lasting;
         }
-        let most_tries = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
+        let is_refused = matches!(failed.trouble, Trouble::Refused);
+        if is_refused {
+            let calls = match post.kind {
+                PostKind::Mention => self.people_to_mention(incident, &post.delivery),
+                _ => Vec::new(),
+            };
+            let calls = calls.into_iter().filter(|id| *id == post.body).collect();
+            self.make_up(slack, incident, [&post.channel, &post.delivery], error, calls, now).await?;
+        }
         // The thread moves to the message that replaces the deleted one.
-        let thread_moves = error.is_about_thread()
-            && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?;
-        // A mention is not given up while the incident is open.
-        let keep_trying = incident.open && !picture && (refused || post.kind == PostKind::Mention);
-        let again = post.tries + 1 < most_tries || keep_trying;
-        if (error.is_retryable() || refused || thread_moves) && again {
-            let pause = if refused { REFUSED.pause(post.tries) } else { PAUSES.pause(post.tries) };
-            let reason = PostponeReason::failed(error.is_unknown());
-            self.store.post_postponed(post, clock::after(now, pause), reason, &note).await?;
-            return Ok("retried");
+        if error.is_about_thread()
+            && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?
+        {
+            failed.trouble = Trouble::Passing(None);
         }
-        warn!(incident.id = post.incident, kind = post.kind.as_str(), reason = note, "gave up a post in the thread");
-        self.post_ended(post, Err(&note)).await?;
-        self.store.post_given_up(post, &note, now).await?;
-        Ok("failed")
+        let most_tries = if is_picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
+        // A mention is not given up while the incident is open.
+        let kept = incident.open && !is_picture && (is_refused || post.kind == PostKind::Mention);
+        if self.try_again(out, kept || out.tries + 1 < most_tries, &failed).await? {
+            return Ok(());
+        }
+        let reason = &failed.note;
+        warn!(incident.id = post.incident, kind = post.kind.as_str(), reason, "gave up a post in the thread");
+        self.metrics.delivery(out.sink, "failed", failed.took);
+        self.post_ended(post, Err(reason)).await?;
+        self.store.post_given_up(post, reason, now).await
     }
 }

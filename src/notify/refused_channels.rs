@@ -7,11 +7,11 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::{MOST_TRIES, Notifier};
+use super::Notifier;
 use knowledge::clock::{self, Backoff};
 use message::{Line, SlackMessage};
 use slack::{Destination, MessageMark, Slack, SlackError, is_person};
-use store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreError};
+use store::{Incident, Mention, Refusal, StoreError};
 
 /// The pauses after refusals: an invitation for which Slack sends no event takes effect within the longest one.
 pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(300) };
@@ -27,46 +27,24 @@ const NOTIFY_WITHIN: Duration = Duration::from_secs(20);
 const MEMBERSHIP_CODES: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
 
 impl Notifier {
-    /// Handles a refused incident message: it stays due while the incident is open.
-    pub(super) async fn handle_refused_message(
+    /// Makes up for the refusal of an incident's message or post: reports the channel, lets the default channel stand in,
+    /// and mentions these users there.
+    pub(super) async fn make_up(
         &self,
         slack: &Slack,
-        delivery: &Delivery,
         incident: &Incident,
+        [channel, wanted]: [&str; 2],
         error: &SlackError,
+        calls: Vec<&str>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let note = error.to_string();
-        self.report_refused_channel(slack, &delivery.channel, error, now).await?;
-        self.stand_in(&incident.id, &delivery.channel, error, now).await?;
-        let calls =
-            self.people_to_mention(incident, &delivery.channel).into_iter().filter(|id| !delivery.called.includes(id));
-        self.call_instead(incident, &delivery.channel, calls.collect(), now).await?;
-        let elsewhere =
-            self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
-        if !incident.open && (elsewhere || delivery.tries + 1 >= MOST_TRIES) {
-            self.metrics.delivery("slack", "failed", None);
-            error!(
-                incident.id = incident.id,
-                channel = delivery.channel,
-                reason = note,
-                "gave up delivering the message"
-            );
-            return self.store.give_up(delivery, incident.revision, &note, now).await;
-        }
-        self.metrics.delivery("slack", "refused", None);
-        warn!(
-            incident.id = incident.id,
-            channel = delivery.channel,
-            reason = note,
-            "the channel does not take the message: trying again"
-        );
-        let due = clock::after(now, REFUSED.pause(delivery.tries));
-        self.store.postpone(delivery, due, PostponeReason::Failed, &note).await
+        self.report_refused_channel(slack, channel, error, now).await?;
+        self.stand_in(&incident.id, channel, error, now).await?;
+        self.call_instead(incident, wanted, calls, now).await
     }
 
     /// Delivers an incident to the default channel too, if its own channel refuses messages.
-    pub(super) async fn stand_in(
+    async fn stand_in(
         &self,
         incident: &str,
         channel: &str,
@@ -86,7 +64,7 @@ impl Notifier {
 
     /// Mentions users in the default channel in place of the refused one, if the incident has a thread there; each once
     /// since the incident became critical.
-    pub(super) async fn call_instead(
+    async fn call_instead(
         &self,
         incident: &Incident,
         refused: &str,

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::REFUSED;
-use super::{Lane, Notifier, PAUSES, To};
+use super::outgoing::{Failure, Outgoing, Trouble};
+use super::{Notifier, To};
 use crate::week::summary;
-use knowledge::clock;
 use knowledge::failpoint::failpoint;
-use slack::{Destination, MessageMark, Slack, SlackError};
-use store::{DuplicateCheck, PostponeReason, StoreError, Weekly, WeeklyEnd};
+use slack::{Destination, MessageMark};
+use store::{StoreError, Weekly, WeeklyEnd};
 
 /// The timeout for reading the week from the store; less than the lease.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
 impl Notifier {
-    pub(super) async fn deliver_weekly(&self, weekly: &Weekly) -> Result<(), StoreError> {
+    pub(super) async fn deliver_weekly(&self, out: &Outgoing<'_>, weekly: &Weekly) -> Result<(), StoreError> {
         let is_wanted = self.config.weekly_channels().contains(weekly.channel.as_str());
         let Some(slack) = self.slack.as_ref().filter(|_| is_wanted) else {
             let why = "`slack.weekly` asks for it no longer";
@@ -27,14 +25,12 @@ impl Notifier {
         if weekly.is_late(self.store.now()) {
             return self.weekly_given_up(weekly, "a day has passed since its week").await;
         }
-        if !self.may_post_weekly(slack, weekly).await? {
+        if !matches!(self.look_for(slack, out).await?, SearchOutcome::Missing) {
             return Ok(());
         }
         let Ok(summary) = tokio::time::timeout(READ_WITHIN, summary(&self.store, &self.library, weekly)).await else {
-            let due = clock::after(self.store.now(), PAUSES.pause(weekly.tries));
             let note = format!("the store has not told the week within {} s", READ_WITHIN.as_secs());
-            warn!(weekly.channel, try = weekly.tries + 1, reason = note, "cannot post a weekly summary: trying again");
-            return self.store.weekly_postponed(weekly, due, PostponeReason::Failed, &note).await;
+            return self.try_again(out, true, &Failure::passing(note)).await.map(drop);
         };
         let Some(summary) = self.cleaned_answer(&summary?) else {
             return self.weekly_given_up(weekly, "it cannot be cleaned of secrets").await;
@@ -45,57 +41,22 @@ impl Notifier {
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
-            Err(error) => return self.weekly_failed(slack, weekly, &error, took, now).await,
+            Err(error) => {
+                let failed = Failure::of(&error, took);
+                if let Trouble::Refused = failed.trouble {
+                    self.report_refused_channel(slack, out.channel, &error, now).await?;
+                }
+                // It ends a day after its week.
+                return match self.try_again(out, true, &failed).await? {
+                    true => Ok(()),
+                    false => self.weekly_given_up(weekly, &failed.note).await,
+                };
+            }
         };
         failpoint("weekly posted");
         self.metrics.delivery("weekly", "posted", Some(took));
         info!(weekly.channel, incidents = summary.incidents, "posted the weekly summary");
         self.store.weekly_posted(&weekly.id, &weekly.channel, &posted, now).await.map(drop)
-    }
-
-    /// Returns true if the summary is not in the channel yet. It is searched for before every post: a store that was
-    /// restored from a backup does not know what was posted after that.
-    async fn may_post_weekly(&self, slack: &Slack, weekly: &Weekly) -> Result<bool, StoreError> {
-        let (subject, channel) = (weekly.id.clone(), weekly.channel.clone());
-        let check = DuplicateCheck { subject, channel, thread: None, since: weekly.until, checks_done: 0 };
-        match self.search_history(slack, &check).await? {
-            SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Found => Ok(false),
-            SearchOutcome::Later(due, why) => {
-                self.metrics.delivery("weekly", "retried", None);
-                self.store.weekly_postponed(weekly, due, PostponeReason::Unknown, &why).await?;
-                Ok(false)
-            }
-        }
-    }
-
-    async fn weekly_failed(
-        &self,
-        slack: &Slack,
-        weekly: &Weekly,
-        error: &SlackError,
-        took: Duration,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let note = error.to_string();
-        let refused = error.is_about_channel() || error.is_about_token();
-        let (result, wait) = match error {
-            SlackError::RateLimited(wait) => {
-                self.rates.close(&Lane::Post(weekly.channel.clone()), *wait);
-                self.metrics.rate_limit_wait("slack");
-                ("rate_limited", *wait)
-            }
-            _ if refused => {
-                self.report_refused_channel(slack, &weekly.channel, error, now).await?;
-                ("refused", REFUSED.pause(weekly.tries))
-            }
-            error if error.is_retryable() => ("retried", PAUSES.pause(weekly.tries)),
-            _ => return self.weekly_given_up(weekly, &note).await,
-        };
-        self.metrics.delivery("weekly", result, Some(took));
-        warn!(weekly.channel, try = weekly.tries + 1, reason = note, "cannot post a weekly summary: trying again");
-        let reason = PostponeReason::failed(error.is_unknown());
-        self.store.weekly_postponed(weekly, clock::after(now, wait), reason, &note).await
     }
 
     async fn weekly_given_up(&self, weekly: &Weekly, why: &str) -> Result<(), StoreError> {

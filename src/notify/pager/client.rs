@@ -8,8 +8,8 @@ use reqwest::StatusCode;
 use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::call::{Call, PagerUpdate};
-use super::{Pager, PagerKind, pagerduty, webhook};
+use super::{Call, Pager, PagerKind, PagerUpdate, pagerduty, webhook};
+use crate::outgoing::{Failure, Trouble};
 use http_client::{read_beginning, unreachable_reason};
 use store::Incident;
 
@@ -27,17 +27,6 @@ pub struct PagerClient {
     url: String,
     key: SecretString,
     http: reqwest::Client,
-}
-
-/// The error of a call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the pager {problem}")]
-pub(super) struct PagerError {
-    problem: String,
-    /// True if a retry can help.
-    pub(super) retry: bool,
-    /// The pause before the retry, if the pager states one.
-    pub(super) after: Option<Duration>,
 }
 
 impl PagerClient {
@@ -89,17 +78,14 @@ impl PagerClient {
     ///
     /// # Errors
     /// The error of the pager or the network. It names only the host of the address, because the path may hold a token.
-    pub(super) async fn send(&self, call: &Call) -> Result<(), PagerError> {
+    pub(super) async fn send(&self, call: &Call) -> Result<(), Failure> {
         let mut request = self.http.post(&self.url).header("content-type", "application/json").body(call.body.clone());
         for (name, value) in &call.headers {
             request = request.header(*name, value);
         }
-        let unreachable = |e: reqwest::Error| PagerError {
-            problem: format!("cannot be reached: {}", unreachable_reason(&e)),
-            retry: true,
-            after: None,
-        };
-        let response = request.send().await.map_err(unreachable)?;
+        let response = request.send().await.map_err(|error| {
+            Failure::passing(format!("the pager cannot be reached: {}", unreachable_reason(&error)))
+        })?;
         let status = response.status();
         if status.is_success() {
             return Ok(());
@@ -111,10 +97,8 @@ impl PagerClient {
         // The key goes before the text is cut, so that no part of it stays.
         let text = String::from_utf8_lossy(&beginning).replace(self.key.expose_secret(), "…");
         let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-        Err(PagerError {
-            problem: format!("answered {} {text}", status.as_u16()),
-            retry,
-            after: after.map(Duration::from_secs),
-        })
+        let trouble = if retry { Trouble::Passing(after.map(Duration::from_secs)) } else { Trouble::Lasting };
+        let note = format!("the pager answered {} {text}", status.as_u16());
+        Err(Failure { trouble, ..Failure::passing(note) })
     }
 }

@@ -3,7 +3,6 @@
 //! One delivery per incident and pager, processed like Slack's. PagerDuty is called when the verdict changes, a webhook
 //! for every revision. The user who escalates gets the result of the call.
 
-mod call;
 mod client;
 mod config;
 mod pagerduty;
@@ -11,18 +10,20 @@ mod webhook;
 
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use call::PagerUpdate;
 pub use client::PagerClient;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
 use super::escalation::Callee;
-use super::{MOST_TRIES, Notifier, PAUSES};
+use super::outgoing::{Failure, Outgoing};
+use super::{MOST_TRIES, Notifier};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
-use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
+use message::Message;
+use render::Phrases;
+use store::{Delivery, Incident, MessageEffects, PostponeReason, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.
 const MOST_CALL_TRIES: u32 = 6;
@@ -31,12 +32,44 @@ const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
 /// The poll interval of that wait.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// The data for a call.
+struct PagerUpdate<'a> {
+    /// The incident without secrets, but with its own group key, which is part of PagerDuty's key.
+    incident: &'a Incident,
+    /// The group key without secrets.
+    group_key: &'a str,
+    message: &'a Message,
+    words: &'a Phrases,
+    /// The incident's page.
+    page: Option<&'a str>,
+    /// The key and summary of the last call.
+    posted: Option<&'a (String, String)>,
+    /// The id of the audit entry if a user escalates; the call is then made even if nothing has changed.
+    escalation: Option<&'a str>,
+}
+
+/// A prepared call.
+#[derive(Debug, Clone, PartialEq)]
+struct Call {
+    /// The incident's key at the pager.
+    key: String,
+    /// The summary of this call: a call with the same summary is not repeated.
+    summary: String,
+    body: String,
+    headers: Vec<(&'static str, String)>,
+}
+
 impl Notifier {
     /// Updates one pager, or stores the time of the next try.
-    pub(super) async fn to_pager(&self, delivery: &Delivery, incident: &Incident) -> Result<(), StoreError> {
+    pub(super) async fn to_pager(
+        &self,
+        out: &Outgoing<'_>,
+        delivery: &Delivery,
+        incident: &Incident,
+    ) -> Result<(), StoreError> {
         let now = self.store.now();
         let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
-            self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
+            self.metrics.delivery(out.sink, "failed", None);
             let why = "this pager is no longer configured";
             self.escalated(delivery, delivery.escalation.as_deref(), Err(why)).await?;
             return self.store.give_up(delivery, incident.revision, why, now).await;
@@ -51,7 +84,7 @@ impl Notifier {
         // An escalation does not wait for the diagnosis.
         if waits_for_diagnosis && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
-            return self.store.postpone(delivery, due, PostponeReason::Waits, "waiting for the diagnosis").await;
+            return self.postpone(out, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();
@@ -79,25 +112,22 @@ impl Notifier {
         let most = if escalation.is_some() { MOST_CALL_TRIES } else { MOST_TRIES };
         match answer {
             Ok(()) => {
-                self.metrics.delivery(Sink::Pager.as_str(), "posted", took);
+                self.metrics.delivery(out.sink, "posted", took);
                 info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
                 let place = (call.key, call.summary);
                 self.escalated(delivery, escalation, Ok(())).await?;
                 self.store.delivered(delivery, Some(&place), incident.revision, &MessageEffects::default(), now).await
             }
-            Err(error) if error.retry && delivery.tries + 1 < most => {
-                self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
-                let pause = error.after.unwrap_or(PAUSES.pause(delivery.tries)).min(PAUSES.longest);
-                warn!(incident.id = delivery.incident, pager = pager.name(), %error, "cannot tell the pager: trying again");
-                self.store
-                    .postpone(delivery, clock::after(now, pause), PostponeReason::Failed, &error.to_string())
-                    .await
-            }
-            Err(error) => {
-                self.metrics.delivery(Sink::Pager.as_str(), "failed", took);
-                error!(incident.id = delivery.incident, pager = pager.name(), %error, "gave up telling the pager");
-                self.escalated(delivery, escalation, Err(&error.to_string())).await?;
-                self.store.give_up(delivery, incident.revision, &error.to_string(), now).await?;
+            Err(failed) => {
+                let failed = Failure { took, ..failed };
+                if self.try_again(out, out.tries + 1 < most, &failed).await? {
+                    return Ok(());
+                }
+                let error = &failed.note;
+                self.metrics.delivery(out.sink, "failed", took);
+                error!(incident.id = delivery.incident, pager = pager.name(), error, "gave up telling the pager");
+                self.escalated(delivery, escalation, Err(error)).await?;
+                self.store.give_up(delivery, incident.revision, error, now).await?;
                 match escalation {
                     // The failure was reported, so a later change of the incident must not call this pager.
                     Some(_) if !pager.takes(incident) => self.store.unpage(delivery).await,

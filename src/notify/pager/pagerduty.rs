@@ -9,8 +9,7 @@
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, PagerUpdate};
-use super::{Pager, PagerOn};
+use super::{Call, Pager, PagerOn, PagerUpdate};
 use knowledge::clip::clip;
 use message::{Block, Line, Message, Tone};
 use store::Incident;

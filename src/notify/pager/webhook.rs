@@ -11,7 +11,7 @@ use ring::hmac;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::call::{Call, PagerUpdate};
+use super::{Call, PagerUpdate};
 use findings::Diagnosis;
 use knowledge::alert::{Labels, active, common_labels};
 use message::Tone;
