@@ -20,7 +20,7 @@ use loops::LoopParts;
 use notify::{HistoryCache, Notifier, Rates};
 use service::config::SlackInlet;
 use service::questions::Turns;
-use service::readiness::{Examination, SlackProbe};
+use service::readiness::{Examine, SlackProbe};
 use service::{Reloads, Service, readiness};
 use slack::socket::{self, Socket, SocketTiming};
 use slack::{Signing, SocketState};
@@ -92,10 +92,8 @@ pub(crate) async fn run(
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
     let desk = match slack.clone() {
         Some(slack) => {
-            let config = Arc::new(service.config.clone());
-            let examination = Examination::new(move || doctor::examine(Arc::clone(&config)));
-            let desk = Desk::new(Arc::clone(&service), slack, Arc::clone(&bundles), tasks.clone(), examination)?;
-            Some(Arc::new(desk))
+            let examine: Examine = |config| Box::pin(doctor::examine(config));
+            Some(Arc::new(Desk::new(Arc::clone(&service), slack, Arc::clone(&bundles), tasks.clone(), examine)?))
         }
         None => None,
     };

@@ -13,7 +13,7 @@ use crate::acts::silence::Silencer;
 use bundle::BundleService;
 use service::Service;
 use service::questions::Fleet;
-use service::readiness::Examination;
+use service::readiness::Examine;
 use slack::{Slack, SlackRequest};
 use sources::alertmanager::Alertmanager;
 
@@ -38,7 +38,7 @@ pub struct Desk {
     /// Cached facts about users, and their rate limits.
     pub people: People,
     /// The checks of the `doctor` command.
-    pub examination: Examination,
+    pub examine: Examine,
 }
 
 impl Desk {
@@ -51,12 +51,12 @@ impl Desk {
         slack: Slack,
         bundles: Arc<BundleService>,
         tasks: TaskTracker,
-        examination: Examination,
+        examine: Examine,
     ) -> anyhow::Result<Self> {
         let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
         let people = People::new(&service.config.slack);
         let slots = Arc::new(Semaphore::new(AT_ONCE));
-        Ok(Self { service, alertmanagers, slack, bundles, tasks, slots, people, examination })
+        Ok(Self { service, alertmanagers, slack, bundles, tasks, slots, people, examine })
     }
 
     /// Returns the user of a request.

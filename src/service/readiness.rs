@@ -97,37 +97,8 @@ pub struct Finding {
     pub todo: Option<String>,
 }
 
-/// The checks of `doctor` as a closure, so that the caller has no access to the configuration.
-#[derive(Clone)]
-pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
-
-impl Examination {
-    /// Wraps `examine`, which runs on every call of [`Self::findings`].
-    pub fn new<F>(examine: impl Fn() -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Vec<Finding>> + Send + 'static,
-    {
-        Self(Arc::new(move || Box::pin(examine())))
-    }
-
-    /// Runs the checks of `doctor` and returns their findings.
-    pub async fn findings(&self) -> Vec<Finding> {
-        (self.0)().await
-    }
-}
-
-impl Default for Examination {
-    /// Creates an examination without checks.
-    fn default() -> Self {
-        Self::new(|| async { Vec::new() })
-    }
-}
-
-impl std::fmt::Debug for Examination {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Examination").finish_non_exhaustive()
-    }
-}
+/// Runs the checks of `doctor` on a configuration.
+pub type Examine = fn(Arc<Config>) -> BoxFuture<'static, Vec<Finding>>;
 
 /// The check of Slack with its last result: probes come every few seconds from several callers, and Slack counts calls.
 #[derive(Debug)]

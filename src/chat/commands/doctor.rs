@@ -1,9 +1,10 @@
 //! `doctor`: everything that the service needs, and the signals that are missing.
 
+use std::sync::Arc;
+
 use futures::future::{join_all, join3};
 
 use super::target::clients;
-use crate::Desk;
 use crate::reply::Reply;
 use diagnose::health::coverage;
 use findings::health::SignalAvailability;
@@ -14,7 +15,8 @@ use render::Phrases;
 use service::Service;
 use service::questions::Fleet;
 use service::readiness;
-use service::readiness::{Finding, Level, ServiceCheck, SlackProbe};
+use service::readiness::{Examine, Finding, Level, ServiceCheck, SlackProbe};
+use slack::Slack;
 
 /// Maximum number of missing signals that are listed.
 const MOST_SIGNALS: usize = 4;
@@ -44,16 +46,17 @@ fn failing_line(words: &Phrases, finding: &Finding) -> Line {
 }
 
 /// Checks everything that the service needs, and lists the missing signals.
-pub(super) async fn doctor(desk: &Desk, fleet: &Fleet<'_>, reply: &Reply<'_>) {
-    let Service { config, store, words, logs, reloads, .. } = &*desk.service;
+pub(super) async fn doctor(service: &Service, slack: &Slack, examine: Examine, reply: &Reply<'_>) {
+    let Service { config, store, words, logs, reloads, .. } = service;
+    let fleet = &Fleet::of(service, None);
     let now = clock::now();
     let (window, deadline) = (fleet.diagnosing.window, fleet.diagnosing.deadline);
     let clients = clients(fleet, reply);
     let client_refs: Vec<&Prometheus> = clients.iter().collect();
-    let slack = SlackProbe::new(desk.slack.clone());
+    let slack = SlackProbe::new(slack.clone());
     let checks = readiness::checks(store, &client_refs, Some(&slack), config, None, logs, reloads);
     let coverages = join_all(clients.iter().map(|p| coverage(fleet.library, p, now, window, deadline)));
-    let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
+    let (findings, checks, coverages) = join3(examine(Arc::new(config.clone())), checks, coverages).await;
     let findings = merged(findings, checks);
     let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();
     let mut parts = Vec::new();

@@ -104,7 +104,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
         ChatCommand::Silence(silence) => incidents::silence(guard, caller, desk.silencer(), reply, silence).await,
         ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(library, words)).await,
         ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(store, words).await).await,
-        ChatCommand::Doctor => Box::pin(doctor::doctor(desk, fleet, reply)).await,
+        ChatCommand::Doctor => Box::pin(doctor::doctor(&desk.service, &desk.slack, desk.examine, reply)).await,
         ChatCommand::Help(help) => reply.send_message(&knowledge::help(words, help.command.as_deref())).await,
     }
 }

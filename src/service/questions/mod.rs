@@ -10,7 +10,6 @@ mod pool;
 pub mod pools;
 pub mod target;
 mod text;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::Service;
@@ -38,10 +38,11 @@ pub use incident_question::{IncidentQuestion, IncidentSearch};
 pub use incidents::{IncidentDetail, IncidentPage, IncidentSummaries, IncidentSummary, search};
 pub use pool::{PoolQuestion, SignalAnswer, SignalQuestion};
 pub use text::ShortText;
-pub use turns::Turns;
 
 /// The number of query deadlines that an answer may take: the pools, the diagnosis, its past, and the health.
 const PHASES: u32 = 4;
+/// Maximum number of questions to Prometheus that run at one time, so that programs cannot overload it or this process.
+const TURNS: usize = 4;
 /// The time beyond these deadlines.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -103,6 +104,16 @@ impl From<StoreError> for QuestionError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "cannot read incidents");
         Self::StoreFailed
+    }
+}
+
+/// The turns that questions to Prometheus take; clones share them.
+#[derive(Debug, Clone)]
+pub struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(TURNS)))
     }
 }
 
@@ -174,7 +185,8 @@ impl<'a> Fleet<'a> {
         &self,
         answer: impl Future<Output = Result<T, QuestionError>>,
     ) -> Result<T, QuestionError> {
-        let _turn = self.turns.map(Turns::take).transpose()?;
+        let turn = self.turns.map(|Turns(slots)| slots.try_acquire()).transpose();
+        let _turn = turn.map_err(|_| QuestionError::Busy)?;
         let limit = self.diagnosing.deadline.saturating_mul(PHASES).saturating_add(SLACK);
         // The futures of queries are large.
         let answer = timeout(limit, Box::pin(answer)).await.unwrap_or(Err(QuestionError::Late(limit)));

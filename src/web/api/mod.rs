@@ -1,11 +1,10 @@
 //! `/api`: incidents, health and diagnoses as JSON, for programs. docs/api.md describes it.
 
-mod diagnosis;
-mod health;
 mod incidents;
 mod openapi;
 mod operations;
 mod parameters;
+mod questions;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::Json;

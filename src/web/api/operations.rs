@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use super::incidents::IncidentBundle;
-use super::{ApiIndex, diagnosis, health, incidents};
+use super::{ApiIndex, incidents, questions};
 use crate::state::Shared;
 use findings::health::Health;
 use service::questions::{
@@ -109,7 +109,7 @@ pub(super) fn operations() -> Vec<Operation> {
             answer: Some(SchemaGenerator::subschema_for::<Health>),
             problems: &[400, 500, 503, 504],
             ..Operation::get("/v1/health", "get_health", "The health of the fleet, or of a part of it", || {
-                get(health::health)
+                get(questions::health)
             })
         },
         Operation {
@@ -120,7 +120,7 @@ pub(super) fn operations() -> Vec<Operation> {
             answer: Some(SchemaGenerator::subschema_for::<DiagnosisAnswer>),
             problems: &[400, 413, 415, 422, 500, 502, 503, 504],
             ..Operation::get("/v1/diagnose", "diagnose", "A diagnosis of a pool, or by a playbook", || {
-                post(diagnosis::diagnose)
+                post(questions::diagnose)
             })
         },
     ]

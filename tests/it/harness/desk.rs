@@ -58,5 +58,5 @@ pub(crate) fn desk_with(
     let reader = ExporterReader::new(&config.exporters.allow).unwrap();
     let bundles = crate::bundles::bundle_service(state, &notifier);
     let service = Arc::new(Service::new(config, library, store, prometheus, reader, notifier, metrics));
-    Arc::new(Desk::new(service, client, bundles, TaskTracker::new(), Default::default()).unwrap())
+    Arc::new(Desk::new(service, client, bundles, TaskTracker::new(), |_| Box::pin(async { Vec::new() })).unwrap())
 }
