@@ -103,7 +103,11 @@ pub(super) async fn list(caller: Caller<'_>, alertmanagers: &[Alertmanager]) {
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
         parts.push(Block::Paragraph(described(caller.notifier, silence)));
         // Action ids must be unique within a message.
-        parts.push(Block::Buttons(vec![silence::expire_button(words, &silence.id, &format!("{Act::Expire.as_str()}:{i}"))]));
+        parts.push(Block::Buttons(vec![silence::expire_button(
+            words,
+            &silence.id,
+            &format!("{}:{i}", Act::Expire.as_str()),
+        )]));
     }
     if silences.len() > LISTED {
         parts.push(Block::Note(words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
