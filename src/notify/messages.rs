@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::outgoing::{Failure, Outgoing};
+use super::outgoing::{Failure, Outgoing, Trouble};
 use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
@@ -70,19 +70,7 @@ impl Notifier {
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
-            Err(error) => {
-                let people = self.people_to_mention(incident, &delivery.channel);
-                let elsewhere = match error.is_about_channel() || error.is_about_token() {
-                    true => {
-                        let calls = people.into_iter().filter(|id| !delivery.called.includes(id)).collect();
-                        self.make_up(slack, incident, [&delivery.channel; 2], &error, calls, now).await?;
-                        let place = self.store.place_of(&incident.id).await?;
-                        place.is_some_and(|place| Some(&place) != delivery.posted.as_ref())
-                    }
-                    false => false,
-                };
-                return self.message_failed(out, delivery, incident, (&error, took), elsewhere).await;
-            }
+            Err(error) => return self.message_failed(slack, out, delivery, incident, (&error, took)).await,
         };
         failpoint(if first { "message posted" } else { "message edited" });
         let result = if first { "posted" } else { "updated" };
@@ -120,14 +108,14 @@ impl Notifier {
         self.store.queue_mentions(incident, channel, calls, mention, self.store.now()).await
     }
 
-    /// Tries again, or posts anew what was deleted; gives up after the end of the incident, which may stand elsewhere.
+    /// Tries again, or posts anew what was deleted; gives up after the end of the incident, sooner if it stands elsewhere.
     async fn message_failed(
         &self,
+        slack: &Slack,
         out: &Outgoing<'_>,
         delivery: &Delivery,
         incident: &Incident,
         (error, took): (&SlackError, Duration),
-        elsewhere: bool,
     ) -> Result<(), StoreError> {
         let (now, failed) = (self.store.now(), Failure::of(error, took));
         let reason = &failed.note;
@@ -138,7 +126,14 @@ impl Notifier {
             self.metrics.delivery(out.sink, "reposted", failed.took);
             return Ok(());
         }
-        let kept = incident.open || (!elsewhere && out.tries + 1 < MOST_TRIES);
+        let mut kept = incident.open || out.tries + 1 < MOST_TRIES;
+        if let Trouble::Refused = failed.trouble {
+            let people = self.people_to_mention(incident, out.channel);
+            let calls = people.into_iter().filter(|id| !delivery.called.includes(id)).collect();
+            self.make_up(slack, incident, [out.channel; 2], error, calls, now).await?;
+            let place = self.store.place_of(&incident.id).await?;
+            kept &= incident.open || place.is_none_or(|place| Some(&place) == delivery.posted.as_ref());
+        }
         if self.try_again(out, kept, &failed).await? {
             return Ok(());
         }
