@@ -20,7 +20,7 @@ use sources::alertmanager::Alertmanager;
 /// Maximum number of requests handled concurrently.
 const AT_ONCE: usize = 64;
 
-/// What requests are handled with; each handler gets the parts that it uses.
+/// The parts that handle requests; each handler gets those that it uses.
 #[derive(Debug)]
 pub struct Desk {
     /// The parts that the loops and the HTTP server use as well.

@@ -54,12 +54,13 @@ pub fn read_detection_of(
     };
     let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
     let nobody = unmatched_dimensions(scope, &all);
+    let is_of_another = lacks_a_label_of_the_pool(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
     pool.in_part = incomplete.is_some();
     for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
         let (matchers, notes) = bind(candidate, scope, &nobody);
-        let is_meant = is_meant(candidate);
+        let is_meant = is_meant(candidate) && !is_of_another.contains(candidate.engine.engine.as_str());
         candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, is_meant && fits(&matchers, row), row));
         if is_meant {
             bound.push((candidate, matchers, notes));
@@ -293,6 +294,19 @@ fn unmatched_dimensions<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSe
     dimensions.map(|(dimension, _)| dimension.as_str()).collect()
 }
 
+/// Returns the serving engines whose rows lack a dimension of the scope, if a row of another one has all of them: what
+/// tells that pool apart is not on them, so they are nobody's that is meant. A job is no pool.
+fn lacks_a_label_of_the_pool<'a>(scope: &Scope, all: &[EngineRows<'a>]) -> BTreeSet<&'a str> {
+    let asked: Vec<_> = scope.dimensions.iter().filter(|(dimension, _)| *dimension != "job").collect();
+    let serving = || all.iter().filter(|candidate| candidate.serves());
+    let has = |engine: &Engine, row: &Labels| {
+        asked.iter().all(|(dimension, value)| engine.dimension_value(dimension, row) == Some(*value))
+    };
+    let is_there = !asked.is_empty() && serving().any(|one| one.rows().any(|row| has(one.engine, row)));
+    let lacks = |one: &&EngineRows<'_>| asked.iter().any(|(dimension, value)| !one.carries(dimension, value).0);
+    serving().filter(|_| is_there).filter(lacks).map(|one| one.engine.engine.as_str()).collect()
+}
+
 /// Returns the note that a gateway does not name the pool.
 fn unnamed_pool_note(candidate: &EngineRows<'_>, scope: &Scope) -> String {
     let engine = &candidate.engine.engine;
@@ -366,6 +380,20 @@ mod tests {
         };
         assert_eq!(beside("litellm"), ["sglang-router", "vllm"]);
         assert_eq!(beside("router"), ["litellm", "vllm"]);
+    }
+
+    #[test]
+    fn an_engine_without_the_label_that_tells_the_pool_apart_is_not_of_it() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let row = |engine: &str, labels: &[(&str, &str)]| -> Labels {
+            let name = library.engines[engine].detected_by().remove(0);
+            let labels = labels.iter().copied().chain([("__name__", name.as_str())]);
+            labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let rows = [row("llamacpp", &[("namespace", "serving")]), row("vllm", &[("model_name", "m")])];
+        let scope = Scope::of_labels(&[("namespace".to_owned(), "serving".to_owned())].into());
+        let seen = read_detection(&library, &scope, &rows).engines;
+        assert_eq!(seen.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["llamacpp"]);
     }
 
     #[test]

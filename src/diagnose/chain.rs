@@ -36,7 +36,7 @@ pub struct ExtraSources<'a> {
     pub logs: Option<&'a LogSources>,
 }
 
-/// Where a diagnosis asks, and since when.
+/// The sources of a diagnosis, and its start.
 #[derive(Clone, Copy)]
 struct Sources<'a> {
     prometheus: &'a Prometheus,
@@ -77,7 +77,7 @@ pub async fn diagnose_early(
     let library = library.for_pool(&request.scope.dimensions);
     let (requested, queries) = rule::with_playbook(library, prometheus, request, sources.started).await;
     let now = Box::pin(of_moment(library, sources, requested.clone(), queries, true, early)).await;
-    let is_over = now.symptom.verdict != SymptomVerdict::Confirmed && now.causes.is_empty() && !now.degraded;
+    let is_over = now.symptom.verdict == SymptomVerdict::Absent && now.causes.is_empty() && !now.degraded;
     let Some(start) = onset::at_start(&requested).filter(|_| is_over) else { return now };
     let start = with_time_left(&start, sources.started, 1);
     let then = Box::pin(of_moment(library, sources, start, now.queries, true, None)).await;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::outgoing::{Failure, Outgoing, Trouble};
+use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use findings::Scope;
 use knowledge::clock;
@@ -235,7 +235,7 @@ impl Notifier {
         content: &DigestContent<DigestedIncident<'_>>,
         (error, took): (&SlackError, Duration),
     ) -> Result<(), StoreError> {
-        let (now, failed) = (self.store.now(), Failure::of(error, took));
+        let (now, failed) = (self.store.now(), SendFailure::of(error, took));
         let (reason, fallback) = (&failed.note, &self.config.channel);
         if error.is_gone() && !out.is_new && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await? {
             warn!(digest.id = digest.id, reason, "the digest is gone: posting it anew");

@@ -89,7 +89,7 @@ pub struct Notifier {
     pub redactor: Redactor,
     /// Slack's rate limits.
     pub rates: Rates,
-    /// What Slack's history told.
+    /// The answer of Slack's history.
     pub history: HistoryCache,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::outgoing::{Failure, Outgoing, Trouble};
+use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
@@ -27,7 +27,7 @@ impl Notifier {
                 let text = render::terminal_with(&message, &Commands::of_incident(&incident.id));
                 let printed = writeln!(anstream::stdout(), "{text}");
                 if let Err(error) = printed {
-                    return self.try_again(out, true, &Failure::passing(error.to_string())).await.map(drop);
+                    return self.try_again(out, true, &SendFailure::passing(error.to_string())).await.map(drop);
                 }
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
@@ -117,7 +117,7 @@ impl Notifier {
         incident: &Incident,
         (error, took): (&SlackError, Duration),
     ) -> Result<(), StoreError> {
-        let (now, failed) = (self.store.now(), Failure::of(error, took));
+        let (now, failed) = (self.store.now(), SendFailure::of(error, took));
         let reason = &failed.note;
         if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
             && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?

@@ -1,5 +1,5 @@
-//! What goes out, to Slack, a pager or the console: one way to look whether it stands already, and one policy by which it
-//! is tried again.
+//! Messages on their way to Slack, a pager or the console: one search for a message that stands already, and one policy
+//! of retries.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// What a failure says about another try.
+/// The kind of a failure, which decides about another try.
 pub(super) enum Trouble {
     /// Slack demands this pause.
     RateLimited(Duration),
@@ -58,8 +58,8 @@ pub(super) enum Trouble {
     Lasting,
 }
 
-/// Why something did not go out.
-pub(super) struct Failure {
+/// The failure of a message on its way.
+pub(super) struct SendFailure {
     pub(super) trouble: Trouble,
     pub(super) note: String,
     /// True if it may have gone out all the same.
@@ -67,7 +67,7 @@ pub(super) struct Failure {
     pub(super) took: Option<Duration>,
 }
 
-impl Failure {
+impl SendFailure {
     /// Creates a failure that passes, of something that has not gone out.
     pub(super) fn passing(note: String) -> Self {
         Self { trouble: Trouble::Passing(None), note, is_lost: false, took: None }
@@ -102,7 +102,12 @@ impl Notifier {
 
     /// Stores the next try of what did not go out. Returns false if there is none: another try cannot help, or it is not
     /// to be `kept`. What Slack limits is always tried again.
-    pub(super) async fn try_again(&self, out: &Outgoing<'_>, kept: bool, failed: &Failure) -> Result<bool, StoreError> {
+    pub(super) async fn try_again(
+        &self,
+        out: &Outgoing<'_>,
+        kept: bool,
+        failed: &SendFailure,
+    ) -> Result<bool, StoreError> {
         let (result, pause) = match failed.trouble {
             Trouble::RateLimited(wait) => {
                 let lane = if out.is_new { Lane::Post(out.channel.to_owned()) } else { Lane::Favoured };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
-use super::outgoing::{Failure, Outgoing, Trouble};
+use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::failpoint::failpoint;
@@ -145,7 +145,7 @@ impl Notifier {
         incident: &Incident,
         (error, took): (&SlackError, Duration),
     ) -> Result<(), StoreError> {
-        let (now, mut failed) = (self.store.now(), Failure::of(error, took));
+        let (now, mut failed) = (self.store.now(), SendFailure::of(error, took));
         let is_picture = post.kind == PostKind::Picture;
         // Charts need a scope of their own, and nothing depends on them.
         if is_picture && error.is_about_token() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::{error, info};
 
 use super::history_search::SearchOutcome;
-use super::outgoing::{Failure, Outgoing, Trouble};
+use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{Notifier, To};
 use crate::week::summary;
 use knowledge::failpoint::failpoint;
@@ -30,7 +30,7 @@ impl Notifier {
         }
         let Ok(summary) = tokio::time::timeout(READ_WITHIN, summary(&self.store, &self.library, weekly)).await else {
             let note = format!("the store has not told the week within {} s", READ_WITHIN.as_secs());
-            return self.try_again(out, true, &Failure::passing(note)).await.map(drop);
+            return self.try_again(out, true, &SendFailure::passing(note)).await.map(drop);
         };
         let Some(summary) = self.cleaned_answer(&summary?) else {
             return self.weekly_given_up(weekly, "it cannot be cleaned of secrets").await;
@@ -42,7 +42,7 @@ impl Notifier {
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
             Err(error) => {
-                let failed = Failure::of(&error, took);
+                let failed = SendFailure::of(&error, took);
                 if let Trouble::Refused = failed.trouble {
                     self.report_refused_channel(slack, out.channel, &error, now).await?;
                 }

@@ -82,7 +82,7 @@ fn visitor(shared: &Shared, from: SocketAddr, request: &Request) -> Result<Visit
     Err(RefusedVisit { status, title, why })
 }
 
-/// Who reads a refusal.
+/// The reader of a refusal.
 #[derive(Clone, Copy)]
 pub(super) enum Reader {
     /// A person, who gets a page.

@@ -67,7 +67,10 @@ fn an_alert_that_comes_when_all_is_over_is_answered_with_its_start() {
         let said = render::terminal(&render::diagnosis_message(&late, None, &render::Phrases::english()));
         assert_eq!((late.over_at, late.symptom.verdict), (Some(at(NOW)), SymptomVerdict::Confirmed), "{said}");
         assert_eq!(late.root().map(|root| root.id.as_str()), Some("longer-prompts"), "{said}");
-        assert!(said.contains("Over · first tokens") && said.contains("at 16:00 UTC nothing of it is left"), "{said}");
+        assert!(
+            said.contains("Passed · first tokens") && said.contains("at 16:00 UTC the checks find nothing of it"),
+            "{said}"
+        );
 
         let quiet = diagnose(library(), &prometheus, &since(5)).await;
         assert_eq!((quiet.over_at, quiet.symptom.verdict), (None, SymptomVerdict::Absent));

@@ -30,7 +30,7 @@ pub async fn find_incident(store: &Store, id: &str) -> Result<Incident, &'static
     }
 }
 
-/// Where acts are written down and counted; what they change wakes the deliveries.
+/// The record of acts: they are written down and counted, and their changes wake the deliveries.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditLog<'a> {
     /// The store with the log.

@@ -148,7 +148,7 @@ impl Excess {
     }
 }
 
-/// What silences are made with.
+/// The parts that make silences.
 #[derive(Debug, Clone, Copy)]
 pub struct Silencer<'a> {
     /// The Alertmanagers that may get them.

@@ -1,4 +1,4 @@
-//! What was seen of a pool through one playbook, and the verdict; each stage of the chain returns another one.
+//! The observations of a pool for one playbook, and the verdict; each stage of the chain returns new ones.
 
 use std::time::{Duration, Instant};
 
@@ -205,7 +205,7 @@ impl<'a> Seen<'a> {
         self.observed.add_trouble(&young);
         self.observed.cache.missing = self.observed.cache.missing.take().or(young.cache.missing);
         (self.observed.observations, self.observed.members) = (young.observations, young.members);
-        // What the logs tell is not among the new values.
+        // The findings of the logs are not among the new values.
         self.observed.logs = None;
         self.judged(sources).await
     }

@@ -9,7 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Call, Pager, PagerKind, PagerUpdate, pagerduty, webhook};
-use crate::outgoing::{Failure, Trouble};
+use crate::outgoing::{SendFailure, Trouble};
 use http_client::{read_beginning, unreachable_reason};
 use store::Incident;
 
@@ -78,13 +78,13 @@ impl PagerClient {
     ///
     /// # Errors
     /// The error of the pager or the network. It names only the host of the address, because the path may hold a token.
-    pub(super) async fn send(&self, call: &Call) -> Result<(), Failure> {
+    pub(super) async fn send(&self, call: &Call) -> Result<(), SendFailure> {
         let mut request = self.http.post(&self.url).header("content-type", "application/json").body(call.body.clone());
         for (name, value) in &call.headers {
             request = request.header(*name, value);
         }
         let response = request.send().await.map_err(|error| {
-            Failure::passing(format!("the pager cannot be reached: {}", unreachable_reason(&error)))
+            SendFailure::passing(format!("the pager cannot be reached: {}", unreachable_reason(&error)))
         })?;
         let status = response.status();
         if status.is_success() {
@@ -99,6 +99,6 @@ impl PagerClient {
         let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let trouble = if retry { Trouble::Passing(after.map(Duration::from_secs)) } else { Trouble::Lasting };
         let note = format!("the pager answered {} {text}", status.as_u16());
-        Err(Failure { trouble, ..Failure::passing(note) })
+        Err(SendFailure { trouble, ..SendFailure::passing(note) })
     }
 }

@@ -17,7 +17,7 @@ pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
 use super::escalation::Callee;
-use super::outgoing::{Failure, Outgoing};
+use super::outgoing::{Outgoing, SendFailure};
 use super::{MOST_TRIES, Notifier};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
@@ -119,7 +119,7 @@ impl Notifier {
                 self.store.delivered(delivery, Some(&place), incident.revision, &MessageEffects::default(), now).await
             }
             Err(failed) => {
-                let failed = Failure { took, ..failed };
+                let failed = SendFailure { took, ..failed };
                 if self.try_again(out, out.tries + 1 < most, &failed).await? {
                     return Ok(());
                 }
