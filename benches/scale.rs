@@ -211,9 +211,9 @@ async fn measured(
         let verdict = async { judged.await.map(|_| started.elapsed()) };
         let diagnosis = diagnose_early(library, &client, &request, ExtraSources::default(), Some(early));
         let (verdict, diagnosis) = tokio::join!(verdict, diagnosis);
-        first.push(verdict.unwrap());
-        last = Some(diagnosis);
         whole.push(started.elapsed());
+        first.push(verdict.unwrap_or_else(|_| started.elapsed()));
+        last = Some(diagnosis);
     }
     let queries = prometheus.queries().unwrap().split_off(logged);
     let own = (own_seconds() - before) / ROUNDS as f64;

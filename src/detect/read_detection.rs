@@ -303,7 +303,10 @@ fn lacks_a_label_of_the_pool<'a>(scope: &Scope, all: &[EngineRows<'a>]) -> BTree
         asked.iter().all(|(dimension, value)| engine.dimension_value(dimension, row) == Some(*value))
     };
     let is_there = !asked.is_empty() && serving().any(|one| one.rows().any(|row| has(one.engine, row)));
-    let lacks = |one: &&EngineRows<'_>| asked.iter().any(|(dimension, value)| !one.carries(dimension, value).0);
+    let declares = |one: &EngineRows<'_>, dimension: &str| one.engine.scope.contains_key(dimension);
+    let lacks = |one: &&EngineRows<'_>| {
+        asked.iter().any(|(dimension, value)| declares(one, dimension) && !one.carries(dimension, value).0)
+    };
     serving().filter(|_| is_there).filter(lacks).map(|one| one.engine.engine.as_str()).collect()
 }
 

@@ -17,8 +17,8 @@ use crate::judge::assemble::assemble;
 use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
-use crate::refine::screen::{Screened, glance, screen, with_time_left};
-use crate::refine::{onset, rule};
+use crate::refine::rule;
+use crate::refine::screen::{Screened, glance, screen};
 use detect::data;
 use findings::{Diagnosis, Request, SymptomVerdict};
 use knowledge::playbook::Library;
@@ -63,9 +63,7 @@ pub async fn diagnose_with(
 /// missing or onsets may select another cause.
 ///
 /// If the request names no playbook, the rules of its alerts are looked up. If it may be screened and its playbook
-/// explains nothing, not even with the logs, the clearest symptom of the pool is entered instead. Where nothing is left
-/// of an alert's symptom, the start of the incident is diagnosed too, and counts if it is explained: an alert that
-/// waited, for Prometheus or for us, may come when all is over.
+/// explains nothing, not even with the logs, the clearest symptom of the pool is entered instead.
 pub async fn diagnose_early(
     library: &Library,
     prometheus: &Prometheus,
@@ -76,20 +74,11 @@ pub async fn diagnose_early(
     let sources = Sources { prometheus, beside, started: Instant::now() };
     let library = library.for_pool(&request.scope.dimensions);
     let (requested, queries) = rule::with_playbook(library, prometheus, request, sources.started).await;
-    let now = Box::pin(of_moment(library, sources, requested.clone(), queries, true, early)).await;
-    let is_over = now.symptom.verdict == SymptomVerdict::Absent && now.causes.is_empty() && !now.degraded;
-    let Some(start) = onset::at_start(&requested).filter(|_| is_over) else { return now };
-    let start = with_time_left(&start, sources.started, 1);
-    let then = Box::pin(of_moment(library, sources, start, now.queries, true, None)).await;
-    let is_explained = then.symptom.verdict == SymptomVerdict::Confirmed && !then.causes.is_empty();
-    match is_explained {
-        true => Diagnosis { over_at: Some(now.at), ..then },
-        false => Diagnosis { queries: then.queries, took_seconds: then.took_seconds, ..now },
-    }
+    Box::pin(of_pool(library, sources, requested, queries, true, early)).await
 }
 
-/// Diagnoses one moment; `queries` were sent before, and a request that `splits` may be about several pools.
-async fn of_moment(
+/// Diagnoses a request with its playbook; `queries` were sent before, and one that `splits` may be about several pools.
+async fn of_pool(
     library: &Library,
     sources: Sources<'_>,
     mut requested: Request,
@@ -149,7 +138,11 @@ async fn of_moment(
     let (traced, glanced) = join(seen.traced(prometheus, deadline, away), glance).await;
     seen = traced;
     if let Some(window) = seen.young_window() {
-        seen = seen.young(sources, window).await.with_logs(sources, deadline).await;
+        let was_young = seen.request.is_young;
+        seen = seen.young(sources, window).await;
+        if seen.request.is_young != was_young {
+            seen = seen.with_logs(sources, deadline).await;
+        }
     }
     // Of a symptom that does not hold it would only take time.
     if !away && seen.verdict() == Some(SymptomVerdict::Confirmed) {

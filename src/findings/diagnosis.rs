@@ -87,10 +87,6 @@ pub struct Diagnosis {
     /// The time of the evaluation.
     #[schemars(with = "String")]
     pub at: Timestamp,
-    /// The later time at which nothing of the symptom was left, if this is a diagnosis of an incident's start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub over_at: Option<Timestamp>,
     /// The rate window.
     pub window_seconds: u64,
     /// The pool.

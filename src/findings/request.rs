@@ -32,7 +32,7 @@ pub struct Request {
     pub since: Option<Timestamp>,
     /// The rate window.
     pub window: Duration,
-    /// True if the window is the age of a young incident: the short windows of signals are then no longer either.
+    /// True if the window is the age of a young incident: the short windows of signals are then as much shorter.
     pub is_young: bool,
     /// The past to compare with.
     pub baseline: Baseline,

@@ -89,7 +89,7 @@ pub struct Notifier {
     pub redactor: Redactor,
     /// Slack's rate limits.
     pub rates: Rates,
-    /// The answer of Slack's history.
+    /// Cached answers about Slack's history.
     pub history: HistoryCache,
 }
 

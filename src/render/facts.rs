@@ -267,13 +267,6 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
     }
 }
 
-/// Says that the incident is over, and of what time the diagnosis is.
-pub(super) fn over(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
-    let over_at = diagnosis.over_at?;
-    let of = |at| Line::default().time(at).into();
-    Some(words.line("symptom-over", &[("now", of(over_at)), ("then", of(diagnosis.at))]))
-}
-
 /// Returns the reason why the symptom could not be checked.
 pub(super) fn symptom_no_data_reason(diagnosis: &Diagnosis) -> Option<&str> {
     let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());

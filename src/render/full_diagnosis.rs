@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::document::drop_empty;
 use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, group_by_key, is_said,
-    join_limited, join_non_empty, misfit, no_data, over, pool_name, radius, verdict,
+    join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
 use super::promise::promise;
@@ -47,7 +47,6 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
 /// Returns the severity of a requested diagnosis, and the phrase for its verdict.
 pub(super) fn verdict_tone(diagnosis: &Diagnosis) -> (Tone, &'static str) {
     match diagnosis.symptom.verdict {
-        SymptomVerdict::Confirmed if diagnosis.over_at.is_some() => (Tone::Unknown, "asked-over"),
         SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
         SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
         SymptomVerdict::NoData => (Tone::Unknown, "asked-no-data"),
@@ -62,10 +61,8 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
             let impact = Line::default().plain(symptom.impact.trim());
-            let key = if diagnosis.over_at.is_some() { "symptom-was" } else { "symptom-confirmed" };
-            let confirmed = words.line(key, &[("facts", facts)]);
-            let said = [Some(confirmed), over(diagnosis, words), Some(impact), promise(diagnosis, words)];
-            let said = said.into_iter().flatten();
+            let confirmed = words.line("symptom-confirmed", &[("facts", facts)]);
+            let said = [Some(confirmed), Some(impact), promise(diagnosis, words)].into_iter().flatten();
             said.filter(|line| !line.text().is_empty()).collect()
         }
         SymptomVerdict::Absent => {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, facts, join_limited, join_non_empty, misfit,
-    no_data, over, pool_name, radius,
+    no_data, pool_name, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::promise::promise;
@@ -80,7 +80,6 @@ pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
     }
     match view.diagnosis.map(|d| d.symptom.verdict) {
         Some(SymptomVerdict::Absent) => Tone::Unknown,
-        _ if view.diagnosis.is_some_and(|d| d.over_at.is_some()) => Tone::Unknown,
         _ if is_critical(view) => Tone::Critical,
         _ if is_warning(view) => Tone::Warning,
         _ => Tone::Firing,
@@ -163,12 +162,11 @@ pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words
             // The cause names the affected replicas more precisely.
             let affected = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
             let radius = if affected.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
-            let key = if resolved || diagnosis.over_at.is_some() { "symptom-was" } else { "symptom-confirmed" };
+            let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
             let mut met = of(Outcome::Met).into_iter().take(FEW);
             let first = format!("{}{radius}", met.next().unwrap_or_default());
             let mut lines = vec![words.line(key, &[("facts", first.into())])];
             lines.extend(met.map(|fact| Line::default().plain(fact)));
-            lines.extend(over(diagnosis, words));
             lines.extend((!impact.is_empty()).then(|| Line::default().plain(impact)));
             lines.extend(promise(diagnosis, words));
             lines.extend(affected);

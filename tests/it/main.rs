@@ -49,7 +49,6 @@ mod new;
 mod night;
 mod nowhere;
 mod outages;
-mod over;
 mod own_docs;
 mod own_overrides;
 mod own_playbooks;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 
-use super::{Sources, of_moment};
+use super::{Sources, of_pool};
 use crate::judge::assemble;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
@@ -54,7 +54,7 @@ fn of_one_pool<'a>(
         }
         let request = Request { deadline, ..request.clone() };
         let library = library.for_pool(&request.scope.dimensions);
-        Some(of_moment(library, Sources { started, ..sources }, request, 0, false, None).await)
+        Some(of_pool(library, Sources { started, ..sources }, request, 0, false, None).await)
     })
 }
 

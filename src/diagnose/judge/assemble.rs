@@ -88,7 +88,6 @@ pub(crate) fn assemble(
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
-        over_at: None,
         window_seconds: request.window.as_secs(),
         scope: ScopeFound {
             labels: request.scope.dimensions.clone(),

@@ -71,7 +71,7 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
 /// Returns a signal's own window for a request: a short one is as much shorter as that of a young incident.
 fn own_window(own: Duration, request: &Request) -> Duration {
     let shorter = own.as_secs() * request.window.as_secs() / USUAL_WINDOW.as_secs();
-    if request.is_young && own < USUAL_WINDOW { Duration::from_secs(shorter) } else { own }
+    if request.is_young && own < USUAL_WINDOW { own.min(Duration::from_secs(shorter)) } else { own }
 }
 
 /// Keeps the former values of signals whose own short window held too few scrapes when a young incident shortened it.
@@ -418,6 +418,7 @@ mod tests {
             own_window(Duration::from_secs(own), &request).as_secs()
         };
         assert_eq!([of(180, 120, true), of(180, 210, true), of(1_800, 120, true)], [72, 126, 1_800]);
+        assert_eq!(of(180, 1_200, true), 180, "a window of an hour was configured");
         assert_eq!([of(180, 120, false), of(180, 180, false), of(180, 61, false)], [180; 3], "somebody chose it");
     }
 }

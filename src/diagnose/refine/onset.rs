@@ -105,13 +105,6 @@ pub(crate) fn is_young(request: &Request) -> bool {
         && request.since.is_some_and(|since| clock::between(since, request.at) < request.window)
 }
 
-/// Returns the request for the start of an incident, for a window about it; `None` for one that began in the last two
-/// windows.
-pub(crate) fn at_start(request: &Request) -> Option<Request> {
-    let since = request.since.filter(|since| clock::between(*since, request.at) >= 2 * request.window)?;
-    Some(Request { at: clock::after(since, request.window / 2), ..request.clone() })
-}
-
 /// Returns the window of an incident that began within the request's window, no shorter than that of a step; `None` for
 /// an older one.
 pub(crate) fn young_window(request: &Request, began: Timestamp) -> Option<Duration> {
