@@ -1,4 +1,4 @@
-//! What Prometheus is asked: `GET /api/v1/health`, and `POST /api/v1/diagnose`, whose number at one time is bounded.
+//! Questions to Prometheus: `GET /api/v1/health`, and `POST /api/v1/diagnose`, whose number at one time is bounded.
 
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
