@@ -82,22 +82,23 @@ async fn of_pool(
     library: &Library,
     sources: Sources<'_>,
     mut requested: Request,
-    queries: usize,
+    mut queries: usize,
     splits: bool,
     early: Option<oneshot::Sender<Diagnosis>>,
 ) -> Diagnosis {
     let Sources { prometheus, started, .. } = sources;
-    let mut seen = Seen::nothing(library, &requested, queries);
     if splits && requested.scope.is_of_a_cluster() {
         let pools = pools_of_cluster(library, prometheus, &requested).await;
-        seen.observed.queries += 1;
+        queries += 1;
         if pools.len() > 1 {
-            return Box::pin(of_each_pool(library, sources, &requested, seen.observed, pools)).await;
+            let nothing = Seen::nothing(library, &requested, queries).observed;
+            return Box::pin(of_each_pool(library, sources, &requested, nothing, pools)).await;
         }
     }
-    if library.playbooks.contains_key(&requested.playbook) {
-        seen = Box::pin(Seen::of_playbook(library, sources, &requested, queries)).await;
-    }
+    let mut seen = match library.playbooks.contains_key(&requested.playbook) {
+        true => Box::pin(Seen::of_playbook(library, sources, &requested, queries)).await,
+        false => Seen::nothing(library, &requested, queries),
+    };
     let own = seen.verdict();
     let mut pools = seen.pools(splits);
     let mut screened: Option<Screened> = None;
@@ -137,10 +138,9 @@ async fn of_pool(
     };
     let (traced, glanced) = join(seen.traced(prometheus, deadline, away), glance).await;
     seen = traced;
-    if let Some(window) = seen.young_window() {
-        let was_young = seen.request.is_young;
+    if let Some(window) = seen.young_window().filter(|_| !seen.request.is_young) {
         seen = seen.young(sources, window).await;
-        if seen.request.is_young != was_young {
+        if seen.request.is_young {
             seen = seen.with_logs(sources, deadline).await;
         }
     }

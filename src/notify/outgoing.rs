@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
 use super::refused_channels::REFUSED;
@@ -128,16 +128,23 @@ impl Notifier {
         };
         self.metrics.delivery(out.sink, result, failed.took);
         let Outgoing { work, sink, id, channel, .. } = out;
-        warn!(
-            incident.id = work.incident(),
-            sink,
-            id,
-            channel,
-            result,
-            try = out.tries + 1,
-            reason = failed.note,
-            "cannot deliver: trying again"
-        );
+        let incident = work.incident();
+        match failed.trouble {
+            // In a storm it is the rule, and a metric counts it.
+            Trouble::RateLimited(_) => {
+                debug!(incident.id = incident, sink, id, channel, "has to wait for Slack's limit")
+            }
+            _ => warn!(
+                incident.id = incident,
+                sink,
+                id,
+                channel,
+                result,
+                try = out.tries + 1,
+                reason = failed.note,
+                "cannot deliver: trying again"
+            ),
+        }
         self.postpone(out, clock::after(self.store.now(), pause), reason, &failed.note).await?;
         Ok(true)
     }

@@ -410,6 +410,7 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
 mod tests {
     use super::*;
     use crate::judge::steps;
+    use findings::Observation;
 
     #[test]
     fn a_short_window_of_a_signal_shrinks_with_that_of_a_young_incident_and_stays_else() {
@@ -420,5 +421,25 @@ mod tests {
         assert_eq!([of(180, 120, true), of(180, 210, true), of(1_800, 120, true)], [72, 126, 1_800]);
         assert_eq!(of(180, 1_200, true), 180, "a window of an hour was configured");
         assert_eq!([of(180, 120, false), of(180, 180, false), of(180, 61, false)], [180; 3], "somebody chose it");
+    }
+
+    #[test]
+    fn of_a_window_too_short_for_two_scrapes_the_former_value_stays() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let of = |values: &[(&str, Option<f64>)]| Observations {
+            signals: values
+                .iter()
+                .map(|(signal, value)| ((*signal).to_owned(), Observation { value: *value, ..Observation::default() }))
+                .collect(),
+            ..Observations::default()
+        };
+        let former = of(&[("stalled_requests", Some(9.0)), ("ttft_p99", Some(2.0))]);
+        let mut young = of(&[("stalled_requests", None), ("ttft_p99", None)]);
+        keep_where_too_short(&library, &former, &mut young);
+        let values = |signal: &str| young.signals[signal].value;
+        assert_eq!([values("stalled_requests"), values("ttft_p99")], [Some(9.0), None], "only of short windows");
+        let mut told = of(&[("stalled_requests", Some(0.0))]);
+        keep_where_too_short(&library, &former, &mut told);
+        assert_eq!(told.signals["stalled_requests"].value, Some(0.0), "two scrapes tell");
     }
 }
