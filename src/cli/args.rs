@@ -1,9 +1,5 @@
 //! The arguments and options of the commands.
 
-mod backtest;
-mod bundle;
-mod capacity;
-mod mcp;
 mod sources;
 mod state;
 
@@ -12,10 +8,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-pub(super) use backtest::BacktestArgs;
-pub(super) use bundle::{BundleArgs, BundleSpan};
-pub(super) use capacity::{CapacityArgs, Format};
-pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
@@ -360,7 +352,7 @@ fn whose_log() -> String {
     format!("Whose log it is: {}; found out unless told", engines.join(", "))
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE, such as namespace=llm".to_owned()),
@@ -376,7 +368,7 @@ pub(super) fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn baseline(text: &str) -> Result<Baseline, String> {
+pub(super) fn baseline(text: &str) -> Result<Baseline, String> {
     match text {
         "none" => Ok(Baseline::Off),
         text => window(text).map(Baseline::Earlier),

@@ -31,7 +31,7 @@ pub struct BackupArgs {
     pub state: StateArgs,
 }
 
-pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn backup(args: BackupArgs) -> anyhow::Result<ExitCode> {
     let config = args.state.config()?;
     if let Some(url) = &config.database.url_file {
         let (file, database) = (quoted(&args.file)?, database(url)?);
@@ -49,7 +49,7 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn restore(args: BackupArgs) -> anyhow::Result<ExitCode> {
     let config = args.state.config()?;
     if let Some(url) = &config.database.url_file {
         let (file, database) = (quoted(&args.file)?, database(url)?);

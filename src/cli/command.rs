@@ -1,23 +1,13 @@
 //! The command line: every command with its arguments.
 
-use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use super::args::{
-    BacktestArgs, BundleArgs, CapacityArgs, DataArgs, DiagnoseArgs, DoctorArgs, ExplainArgs, GenerateArgs, HealthArgs,
-    LogsArgs, McpArgs, ServeArgs, StateArgs,
+    DataArgs, DiagnoseArgs, DoctorArgs, ExplainArgs, GenerateArgs, HealthArgs, LogsArgs, ServeArgs, StateArgs,
 };
-use super::audit::AuditArgs;
-use super::backup::BackupArgs;
-use super::feedback::FeedbackArgs;
-use super::init::InitArgs;
-use super::new::NewArgs;
-use super::open::OpenArgs;
-use super::past::IncidentsArgs;
-use super::selftest::SelftestArgs;
-use super::silence::SilenceArgs;
-use super::weekly::WeeklyArgs;
+use super::*;
 use chat::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
@@ -39,94 +29,85 @@ fn version() -> String {
     }
 }
 
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
+/// Declares the commands: of each its help, its arguments and the function that runs it.
+macro_rules! commands {
+    ($($(#[$help:meta])* $name:ident($args:ty) => $run:path,)*) => {
+        /// The commands.
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[$help])* $name($args),)*
+        }
+
+        impl Command {
+            pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+                match self {
+                    $(Self::$name(args) => $run(args),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Write a configuration, with the files for Alertmanager and Slack, and examine it.
-    Init(InitArgs),
+    Init(init::InitArgs) => init::run,
     /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
-    Serve(ServeArgs),
+    Serve(ServeArgs) => serve::run,
     /// Print what is wrong, why, and what to do.
     #[command(about = about("diagnose"))]
-    Diagnose(DiagnoseArgs),
+    Diagnose(DiagnoseArgs) => diagnose::run,
     /// Print the state of every pool.
     #[command(about = about("health"))]
-    Health(HealthArgs),
+    Health(HealthArgs) => health::run,
     /// Diagnose past firings, each as it was at that time: which rules are noise, which symptoms had no rule, what thresholds would do.
-    Backtest(Box<BacktestArgs>),
+    Backtest(Box<backtest::BacktestArgs>) => backtest::run,
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
-    Doctor(DoctorArgs),
+    Doctor(DoctorArgs) => doctor::run,
     /// Send a synthetic alert through the running service into Slack, and print when each stage was reached.
-    Selftest(SelftestArgs),
+    Selftest(selftest::SelftestArgs) => selftest::run,
     /// Lint playbooks, signals and phrases.
-    Check(DataArgs),
+    Check(DataArgs) => check::check,
     /// Run the verdict tests that stand beside the playbooks.
-    Test(DataArgs),
+    Test(DataArgs) => check::test,
     /// Write the skeleton of a signal, a cause or a playbook, to be filled in.
-    New(NewArgs),
+    New(new::NewArgs) => new::run,
     /// Generate files from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
-    Generate(GenerateArgs),
+    Generate(GenerateArgs) => generate::run,
     /// Explain a term.
     #[command(about = about("explain"))]
-    Explain(ExplainArgs),
+    Explain(ExplainArgs) => explain::run,
     /// Read an engine's log: the root error, its consequences, harmless lines, and the numbers in it.
-    Logs(LogsArgs),
+    Logs(LogsArgs) => logs::run,
     /// Answer a language model's client over standard input and output (MCP): diagnoses, health, incidents; read-only.
-    Mcp(McpArgs),
+    Mcp(mcp::McpArgs) => mcp::run,
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
-    Capacity(Box<CapacityArgs>),
+    Capacity(Box<capacity::CapacityArgs>) => capacity::run,
     /// List incidents.
     #[command(about = about("incidents"))]
-    Incidents(IncidentsArgs),
+    Incidents(past::IncidentsArgs) => past::incidents,
     /// Print the weekly summary of a channel: what happened, how fast, which causes return, what is still blind.
-    Weekly(WeeklyArgs),
+    Weekly(weekly::WeeklyArgs) => weekly::run,
     /// Pack everything about an incident or a pool into one file.
     #[command(about = about("bundle"))]
-    Bundle(BundleCommand),
+    Bundle(bundle::BundleCommand) => bundle::run,
     /// List the playbooks.
     #[command(about = about("playbooks"))]
-    Playbooks {
-        /// A directory of playbooks on top of the shipped ones.
-        #[arg(long, value_name = "DIR")]
-        playbooks: Option<PathBuf>,
-    },
+    Playbooks(past::PlaybooksArgs) => past::playbooks,
     /// Print the accuracy of the diagnoses.
     #[command(about = about("accuracy"))]
-    Accuracy(StateArgs),
+    Accuracy(StateArgs) => past::accuracy,
     /// Print a script that completes commands, options and playbooks, for the shell to source.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
+    Completions(completions::CompletionsArgs) => completions::run,
     /// List, create and end silences through Alertmanager.
-    Silence(SilenceArgs),
+    Silence(silence::SilenceArgs) => silence::run,
     /// Print the audit log: user, action, time, target, result.
-    Audit(AuditArgs),
+    Audit(audit::AuditArgs) => audit::run,
     /// Print users' feedback on the named causes, and export verdict tests.
-    Feedback(FeedbackArgs),
+    Feedback(feedback::FeedbackArgs) => feedback::run,
     /// Copy the service's store into a file; the service may run meanwhile.
-    Backup(BackupArgs),
+    Backup(backup::BackupArgs) => backup::backup,
     /// Replace the service's store by a backup; the old store is kept; the service must not run.
-    Restore(BackupArgs),
-}
-
-/// The arguments of `bundle`: create a bundle, or open one.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct BundleCommand {
-    /// The subcommand.
-    #[command(subcommand)]
-    pub open: Option<BundleOpen>,
-    /// The arguments for creating a bundle.
-    #[command(flatten)]
-    pub make: BundleArgs,
-}
-
-/// The subcommands for an existing bundle.
-#[derive(Debug, Subcommand)]
-pub enum BundleOpen {
-    /// Load a bundle's series into a Prometheus on this machine, and repeat its diagnosis.
-    Open(OpenArgs),
+    Restore(backup::BackupArgs) => backup::restore,
 }
 
 #[cfg(test)]

@@ -3,18 +3,25 @@
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Command, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
 use crate::cli::output::out;
 use knowledge::playbook;
 
-pub(super) fn run(shell: Shell) -> ExitCode {
+/// The arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: Shell,
+}
+
+pub(super) fn run(args: CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_playbooks(Cli::command()), "llm-diagnose", &mut script);
+    clap_complete::generate(args.shell, &mut with_playbooks(Cli::command()), "llm-diagnose", &mut script);
     out!("{}", String::from_utf8_lossy(&script));
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Adds the shipped playbooks as values of `diagnose --playbook`.

@@ -11,10 +11,10 @@ use crate::cli::output::out;
 use authoring::explain::{explain, queries_about, queries_of};
 use knowledge::playbook::Library;
 
-pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let library = library(args.playbooks.as_deref())?;
     if args.queries {
-        return queries(args, &library);
+        return queries(&args, &library);
     }
     match explain(&library, &args.what.id, args.what.name.as_deref()) {
         Ok(text) => {

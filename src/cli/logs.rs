@@ -30,7 +30,7 @@ struct LogsOutput<'a> {
     missing: &'a [Gap],
 }
 
-pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: LogsArgs) -> anyhow::Result<ExitCode> {
     let library = library(args.playbooks.as_deref())?;
     let engines: Vec<&str> = library.logs.keys().map(String::as_str).collect();
     let files: Vec<&LogFile> = match &args.engine {

@@ -1,11 +1,13 @@
 //! `mcp`: the Model Context Protocol over standard input and output, for a language model's client on this machine.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use clap::Args;
 
-use super::args::McpArgs;
+use super::args::{SourceArgs, StateArgs};
 use super::{ask, configured_library, redactor};
 use prom::Prometheus;
 use render::Phrases;
@@ -15,7 +17,26 @@ use sources::exporter::ExporterReader;
 use store::StoreAccess;
 use web::mcp::{McpServer, McpSources};
 
-pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
+/// The sources of the answers.
+#[derive(Debug, Args)]
+#[command(after_help = "Example of a client's configuration:\n  \
+    { \"mcpServers\": { \"llm-diagnose\": { \"command\": \"llm-diagnose\", \"args\": [\"mcp\", \"--prometheus\", \"http://prometheus:9090\"] } } }")]
+pub struct McpArgs {
+    /// Prometheus, or anything with its API [default: the configuration's].
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub prometheus: Option<String>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+    /// More sources.
+    #[command(flatten)]
+    pub sources: SourceArgs,
+    /// The store; with it there are the tools about incidents.
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+pub(super) fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.state.config()?;
     args.sources.put_into(&mut config);
     if let Some(url) = &args.prometheus {
@@ -24,7 +45,7 @@ pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     let library = configured_library(args.playbooks.as_deref(), &config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
-        let sources = sources(args, config, library).await?;
+        let sources = sources(&args, config, library).await?;
         McpServer::new(sources).serve_stdio().await
     })?;
     Ok(ExitCode::SUCCESS)

@@ -21,7 +21,6 @@ mod init;
 mod logs;
 mod mcp;
 mod new;
-mod open;
 mod output;
 mod past;
 mod printed_diagnosis;
@@ -41,7 +40,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use command::Cli;
-use command::{BundleOpen, Command};
 
 use knowledge::clip::{format_count, format_error};
 use knowledge::playbook::{Library, Problem, load as loaded};
@@ -85,7 +83,7 @@ pub fn main() -> ExitCode {
             return if help.use_stderr() { ExitCode::from(wrong) } else { ExitCode::SUCCESS };
         }
     };
-    match run(cli) {
+    match cli.command.run() {
         Ok(_) if output::failed() => ExitCode::from(wrong),
         Ok(code) => code,
         Err(error) => match error.downcast_ref() {
@@ -95,40 +93,6 @@ pub fn main() -> ExitCode {
                 ExitCode::from(wrong)
             }
         },
-    }
-}
-
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.command {
-        Command::Init(args) => init::run(&args),
-        Command::Serve(args) => serve::run(args),
-        Command::Diagnose(args) => diagnose::run(args),
-        Command::Health(args) => health::run(args),
-        Command::Backtest(args) => backtest::run(&args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Selftest(args) => selftest::run(&args),
-        Command::Check(args) => check::check(args),
-        Command::Test(args) => check::test(args),
-        Command::New(args) => new::run(&args),
-        Command::Generate(args) => generate::run(args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Logs(args) => logs::run(&args),
-        Command::Mcp(args) => mcp::run(&args),
-        Command::Capacity(args) => capacity::run(&args),
-        Command::Incidents(args) => past::incidents(&args),
-        Command::Weekly(args) => weekly::run(&args),
-        Command::Bundle(args) => match &args.open {
-            Some(BundleOpen::Open(open)) => open::run(open),
-            None => bundle::run(&args.make),
-        },
-        Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
-        Command::Accuracy(args) => past::accuracy(&args),
-        Command::Completions { shell } => Ok(completions::run(shell)),
-        Command::Silence(args) => silence::run(args),
-        Command::Audit(args) => audit::run(args),
-        Command::Feedback(args) => feedback::run(args),
-        Command::Backup(args) => backup::backup(&args),
-        Command::Restore(args) => backup::restore(&args),
     }
 }
 

@@ -81,7 +81,7 @@ enum NewCommand {
     },
 }
 
-pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: NewArgs) -> anyhow::Result<ExitCode> {
     let dir = args.into.as_path();
     let library = whole_library(dir.exists().then_some(dir))?;
     let dir_argument = quoted(dir)?;

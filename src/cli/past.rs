@@ -1,6 +1,6 @@
 //! `incidents`, `accuracy` and `playbooks`: print data of the store and the library, without other sources.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -34,7 +34,7 @@ pub struct IncidentsArgs {
     pub state: StateArgs,
 }
 
-pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn incidents(args: IncidentsArgs) -> anyhow::Result<ExitCode> {
     let which = args.what.which;
     let config = args.state.config()?;
     let library = library(config.playbooks.dir.as_deref())?;
@@ -69,8 +69,16 @@ fn line(incident: &Incident, labels: &Labels) {
     outln!("{}", clean(&text));
 }
 
-pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let library = library(dir)?;
+/// The arguments of `playbooks`.
+#[derive(Debug, Args)]
+pub struct PlaybooksArgs {
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+}
+
+pub(super) fn playbooks(args: PlaybooksArgs) -> anyhow::Result<ExitCode> {
+    let library = library(args.playbooks.as_deref())?;
     let bold = anstyle::Style::new().bold();
     let width = library.playbooks.keys().map(String::len).max().unwrap_or_default();
     for (kind, title) in [(PlaybookKind::Symptom, "Symptoms"), (PlaybookKind::Mechanism, "Mechanisms")] {
@@ -82,7 +90,7 @@ pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn accuracy(args: StateArgs) -> anyhow::Result<ExitCode> {
     let Some([mechanism, root, three, wrong, healthy]) = measured() else { bail!("docs/accuracy.md has no figures") };
     outln!("measured on simulated fleets (docs/accuracy.md)");
     for (label, figure) in [

@@ -42,14 +42,9 @@ pub struct SelftestArgs {
     pub output: HealthOutput,
 }
 
-pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SelftestArgs) -> anyhow::Result<ExitCode> {
     let SelftestArgs { state, channel, url, token_file, deadline, output } = args;
-    let options = SelfTestOptions {
-        channel: channel.clone(),
-        url: url.clone(),
-        token_file: token_file.clone(),
-        deadline: *deadline,
-    };
+    let options = SelfTestOptions { channel, url, token_file, deadline };
     let config = state.config()?;
     let report = block_on(selftest(&config, &options))?;
     match output {

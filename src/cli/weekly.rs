@@ -38,7 +38,7 @@ pub struct WeeklyArgs {
     pub output: HealthOutput,
 }
 
-pub(super) fn run(args: &WeeklyArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: WeeklyArgs) -> anyhow::Result<ExitCode> {
     let config = args.state.config()?;
     let Some(channel) = args.channel.as_ref().or(Some(&config.slack.channel)).filter(|name| !name.is_empty()) else {
         bail!("no channel: name one with --channel, as `slack.channel` or `slack.routes` have it");

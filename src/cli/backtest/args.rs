@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{HealthOutput, baseline, label, window};
+use crate::cli::args::{HealthOutput, baseline, label, window};
 use findings::Baseline;
 use knowledge::clock::TimeArgument;
 

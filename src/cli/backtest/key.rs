@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::BacktestArgs;
 use super::read::{FiringsFile, hash};
-use crate::cli::args::BacktestArgs;
 use service::config::Config;
 
 use knowledge::playbook::Library;

@@ -1,5 +1,6 @@
 //! `backtest`: past firings, each diagnosed as it was at that time, and what follows from all of them.
 
+mod args;
 mod firing;
 mod firings;
 mod key;
@@ -19,10 +20,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::args::{BacktestArgs, HealthOutput};
+use super::args::HealthOutput;
 use super::store::block_on;
 use super::{NOT_ANSWERED, ask, configuration, configured_library, output, redactor};
 use crate::cli::output::{out, outln};
+pub(super) use args::BacktestArgs;
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clip::format_count;
 use knowledge::clock;
@@ -113,11 +115,11 @@ struct Work<'a> {
     external: &'a Labels,
 }
 
-pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: Box<BacktestArgs>) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut config = configuration(args.config.as_deref())?;
     let library = configured_library(args.playbooks.as_deref(), &config)?;
-    let state_path = key::state_path(args);
+    let state_path = key::state_path(&args);
     if let Some(html) = &args.html {
         output::check(html)?;
         if state_path.as_ref().is_some_and(|state| key::is_same_file(state, html)) {
@@ -132,7 +134,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     }
     // Before the runtime starts: reading standard input would block it, and its signals.
     let file = args.firings.as_deref().map(read::FiringsFile::read).transpose()?;
-    let (mut selected, not_asked) = select_prometheus(args, &config)?;
+    let (mut selected, not_asked) = select_prometheus(&args, &config)?;
     // Waiting for a turn counts: where fewer queries run at once than in the service, a diagnosis takes longer.
     let turns = selected.concurrency.div_ceil(args.concurrency as usize).max(1);
     let usual = config.diagnose.deadline * u32::try_from(turns).unwrap_or(1);
@@ -143,7 +145,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let now = clock::now();
     let to = clock::floor(args.until.map_or(now, |until| until.resolve(now)).min(now), MINUTE);
     let range = (clock::floor(clock::before(to, args.since), MINUTE), to);
-    let key = ResultKey { args, config: &config, prometheus: &selected, library: &library, file: file.as_ref() };
+    let key = ResultKey { args: &args, config: &config, prometheus: &selected, library: &library, file: file.as_ref() };
     let mut state = BacktestState::open(state_path.as_deref(), &key.hash(), range)?;
     if !state.finished.is_empty() {
         let (from, to) = state.range;
@@ -173,7 +175,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
                 causes.read_feedback(&library, &config).await.map_err(Stopped::Failed)?;
             }
             let mut work = Work {
-                args,
+                args: &args,
                 setting: &setting,
                 causes: &causes,
                 state: &mut state,

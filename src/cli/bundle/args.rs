@@ -3,11 +3,31 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use super::{SourceArgs, label, window};
+use super::open::OpenArgs;
+use crate::cli::args::{SourceArgs, label, window};
 use chat::command::When;
 use knowledge::clock::TimeArgument;
+
+/// The arguments of `bundle`: create a bundle, or open one.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BundleCommand {
+    /// The subcommand.
+    #[command(subcommand)]
+    pub open: Option<BundleOpen>,
+    /// The arguments for creating a bundle.
+    #[command(flatten)]
+    pub make: BundleArgs,
+}
+
+/// The subcommands for an existing bundle.
+#[derive(Debug, Subcommand)]
+pub enum BundleOpen {
+    /// Load a bundle's series into a Prometheus on this machine, and repeat its diagnosis.
+    Open(OpenArgs),
+}
 
 /// The subject, time range, sources and output of a bundle.
 #[derive(Debug, Args)]

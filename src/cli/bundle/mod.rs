@@ -1,5 +1,7 @@
 //! `bundle`: everything about an incident or a pool in one file.
 
+mod args;
+mod open;
 mod progress;
 mod subject;
 
@@ -13,9 +15,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use super::args::{BundleArgs, BundleSpan};
 use super::{ask, configuration, configured_library, output};
 use crate::cli::output::out;
+pub(super) use args::BundleCommand;
+use args::{BundleArgs, BundleOpen, BundleSpan};
 use findings::facts::Window;
 use knowledge::clock;
 use knowledge::playbook::Library;
@@ -41,7 +44,14 @@ const PING: Duration = Duration::from_secs(5);
 /// The text to type to confirm a bundle with secrets.
 const CONFIRMATION: &str = "with secrets";
 
-pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: BundleCommand) -> anyhow::Result<ExitCode> {
+    match &args.open {
+        Some(BundleOpen::Open(args)) => open::run(args),
+        None => create(&args.make),
+    }
+}
+
+fn create(args: &BundleArgs) -> anyhow::Result<ExitCode> {
     let mut config = configuration(args.config.as_deref())?;
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);

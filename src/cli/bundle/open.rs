@@ -7,9 +7,9 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::library;
-use super::store::block_on;
+use crate::cli::library;
 use crate::cli::output::{failed, outln};
+use crate::cli::store::block_on;
 use bundle::open::{OpenError, Opened, open, request, same_root};
 use findings::Diagnosis;
 use render::{clean, graph};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::{label, window};
+use crate::cli::args::{label, window};
 use capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
 use knowledge::clock;
 

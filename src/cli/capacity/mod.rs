@@ -1,15 +1,18 @@
 //! `capacity`: computes what fits on the GPUs, and compares it with the running engine.
 
+mod args;
+
 use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::args::{CapacityArgs, Format};
 use super::store::block_on;
 use super::{configuration, library};
 use crate::cli::output::{out, outln};
 
+pub(super) use args::CapacityArgs;
+use args::Format;
 use capacity::{CapacityReport, ModelSpec, PlannedDeployment};
 use diagnose::{ObserveResult, observe_signals};
 use findings::Scope;
@@ -25,7 +28,7 @@ const NO_PROMETHEUS: u8 = 3;
 /// Maximum bytes of a `config.json`; real ones have a few KiB.
 const FILE_BYTES: u64 = 4 << 20;
 
-pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: Box<CapacityArgs>) -> anyhow::Result<ExitCode> {
     let config = configuration(args.config.as_deref())?;
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let model = args.model.as_deref().map(read).transpose()?;
@@ -33,7 +36,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");
     }
     let computed = match &model {
-        Some(model) => Some(capacity::plan(model, &deployment(args))?),
+        Some(model) => Some(capacity::plan(model, &deployment(&args))?),
         None => None,
     };
     let reachable = args.prometheus.is_some() || args.config.is_some();
@@ -50,7 +53,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
             let labels: Labels = args.labels.iter().cloned().collect();
             target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
             let scope = Scope::of_labels(&labels);
-            let observed = observe(args, &config, &labels, &scope)?;
+            let observed = observe(&args, &config, &labels, &scope)?;
             ::capacity::compare(computed, &scope, &observed.observations, observed.remarks(), observed.degraded)
         }
     };

@@ -55,7 +55,7 @@ pub struct InitArgs {
     force: bool,
 }
 
-pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: InitArgs) -> anyhow::Result<ExitCode> {
     // The service may be started in another directory.
     let dir = std::path::absolute(&args.into).with_context(|| format!("cannot use {}", args.into.display()))?;
     ensure!(dir.to_str().is_some(), "{} is no UTF-8, so no file can name it: pass another --into DIR", dir.display());
@@ -68,9 +68,9 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let setup = match args.yes {
-        true => answers::defaults(args)?,
-        false if stdin().is_terminal() => answers::ask(args)?,
-        false => answers::given(args)?,
+        true => answers::defaults(&args)?,
+        false if stdin().is_terminal() => answers::ask(&args)?,
+        false => answers::given(&args)?,
     };
     let secrets = dir.join(files::SECRETS);
     let made = fs::create_dir_all(&dir).and_then(|()| match secrets.is_dir() {

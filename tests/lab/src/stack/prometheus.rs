@@ -332,7 +332,7 @@ async fn import(history: &Path, data: &Path) -> anyhow::Result<()> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(4 * PATIENCE, output).await.context("promtool takes too long")??;
+    let output = tokio::time::timeout(40 * PATIENCE, output).await.context("promtool takes too long")??;
     let complaint = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "promtool cannot import {}: {complaint}", history.display());
     Ok(())
