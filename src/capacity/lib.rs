@@ -14,6 +14,7 @@ mod phrases;
 mod plan;
 mod precision;
 mod recurrent;
+mod text;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub use model::ModelSpec;
 pub use phrases::{AS_GIVEN, grouped, size};
 pub use plan::plan;
 pub use precision::{KvDtype, Precision};
+pub use text::text;
 
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/capacity/v1";

@@ -50,7 +50,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         GenerateCommand::WebhookSchema(output) => (json(&notify::webhook_schema())?, output),
         GenerateCommand::ReportSchema(output) => (json(&report::schema())?, output),
         GenerateCommand::Openapi(output) => (json(&web::openapi(""))?, output),
-        GenerateCommand::BacktestSchema(output) => (json(&report::backtest::schema())?, output),
+        GenerateCommand::BacktestSchema(output) => (json(&::backtest::schema())?, output),
         GenerateCommand::Commands(output) => (document(), output),
         GenerateCommand::Format(output) => (generate::format_reference(), output),
         GenerateCommand::Schema { of, output } => (json(&generate::schema(of.as_deref()))?, output),

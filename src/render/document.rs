@@ -1,4 +1,4 @@
-//! The document of a report: the same blocks for a page and for Markdown, each of which prints them within its limits.
+//! The document of a report or a backtest: the same blocks for a page and for Markdown, each of which prints them within its limits.
 
 use strum::IntoStaticStr;
 
@@ -6,20 +6,28 @@ use message::{Block, BlockGroup, DocumentBlock, Line};
 
 /// A report as sections of blocks, independent of the medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Document {
+pub struct Document {
     /// The first sentence, as in the notification.
-    pub(super) headline: String,
+    pub headline: String,
     /// The line above the title, in pieces: the state, the id, the time zone.
-    pub(super) above: Vec<Line>,
+    pub above: Vec<Line>,
     /// The symptom, or the name of the alert.
-    pub(super) title: String,
+    pub title: String,
     /// The sections, the summary first.
-    pub(super) sections: Vec<BlockGroup>,
+    pub sections: Vec<BlockGroup>,
     /// The origin of the report.
-    pub(super) foot: Vec<Line>,
+    pub foot: Vec<Line>,
 }
 
 impl Document {
+    /// Removes sections and blocks without content, so that builders need not check for them.
+    #[must_use]
+    pub fn without_empty_parts(mut self) -> Self {
+        self.sections.iter_mut().for_each(|section| drop_empty(&mut section.parts));
+        self.sections.retain(|section| !section.parts.is_empty());
+        self
+    }
+
     /// Returns a section, or a group of one, by its key.
     pub(super) fn group(&self, key: SectionKey) -> Option<&BlockGroup> {
         let mut all = self.sections.iter().flat_map(|section| std::iter::once(section).chain(section.groups()));

@@ -3,11 +3,9 @@
 //! A message is independent of the medium, and so is the document of a report. The phrases are in
 //! `playbooks/phrases`, the formatting is in one file per medium, and each medium escapes untrusted text itself.
 
-mod backtest;
 mod blocks;
 mod bundle;
 mod buttons;
-mod capacity;
 mod compared;
 mod coverage;
 mod diagnosis_chart;
@@ -37,13 +35,12 @@ mod thread;
 mod view;
 mod weekly;
 
-pub use backtest::backtest;
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
 pub use bundle::{BundleLocation, bundle_message, bundle_progress, readme};
-pub use capacity::capacity;
 pub use coverage::coverage;
 pub use diagnosis_chart::{diagnosis_chart, mark_events};
 pub use digest::{DigestEntry, DigestView, digest_message};
+pub use document::Document;
 pub use evidence::evidence_parts;
 pub use full_diagnosis::diagnosis_message;
 pub use health::health;
@@ -53,13 +50,13 @@ pub use logs::logs;
 pub use markdown::{message_markdown, report_markdown, ticket, tickets_for};
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
-    FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, backtest_page, health_page,
+    FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, document_page, health_page,
     incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
 };
 pub use phrases::{ENGLISH, OwnPhrases, PhraseArgument, Phrases, own_phrases};
 pub use report_document::ReportPageContext;
 pub use short::short;
-pub use text::{Commands, clean, terminal, terminal_with};
+pub use text::{Commands, clean, terminal, terminal_with, tone_style, wrap};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Picture};
 pub use weekly::weekly_message;

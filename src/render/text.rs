@@ -65,7 +65,7 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
 }
 
 /// Returns the style of a first line.
-pub(super) fn tone_style(tone: Tone) -> Style {
+pub fn tone_style(tone: Tone) -> Style {
     let colour = match tone {
         Tone::Critical => AnsiColor::Red,
         Tone::Warning => AnsiColor::Yellow,
@@ -122,7 +122,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Wraps a text into lines of at most `width` characters, between words; a longer word gets its own line.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

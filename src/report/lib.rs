@@ -1,11 +1,11 @@
 //! The report of an incident or of a pool: everything that a person who was not involved has to know, as one value.
 //!
 //! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure, except
-//! [`facts`], which queries Prometheus. [`backtest`] is the report about many past alerts, [`weekly`] that about a week.
+//! [`facts`], which queries Prometheus. [`weekly`] is the report about a week.
 
 mod answers;
-pub mod backtest;
 mod build_report;
+mod outcome;
 mod redaction;
 mod timeline;
 pub mod weekly;
@@ -24,7 +24,8 @@ pub use answers::{changed, moved};
 pub use build_report::build;
 use findings::facts::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
 use findings::{cluster, endpoint, facts};
-pub use redaction::redaction;
+pub use outcome::{FiringOutcome, MissingData, NamedCause, missing, named_cause, outcome};
+pub use redaction::{redaction, redaction_of};
 pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use schemars::schema_for;
+use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use crate::Report;
-use crate::backtest::Backtest;
 use findings::health::Health;
 use findings::{Diagnosis, Screening};
 use knowledge::playbook::{Library, Redaction};
@@ -14,15 +13,14 @@ use knowledge::playbook::{Library, Redaction};
 /// Returns the library's rules with more common terms: its ids, and the fields and constants of our own documents. A
 /// namespace or a secret with such a name would otherwise make a document unreadable.
 pub fn redaction(library: &Library) -> Redaction {
+    redaction_of(library, &[])
+}
+
+/// As [`redaction`], for documents with these schemas too.
+pub fn redaction_of(library: &Library, more: &[Schema]) -> Redaction {
     let mut words = BTreeSet::new();
-    let schemas = [
-        schema_for!(Report),
-        schema_for!(Health),
-        schema_for!(Diagnosis),
-        schema_for!(Screening),
-        schema_for!(Backtest),
-    ];
-    for schema in schemas {
+    let schemas = [schema_for!(Report), schema_for!(Health), schema_for!(Diagnosis), schema_for!(Screening)];
+    for schema in schemas.iter().chain(more) {
         own_words(schema.as_value(), &mut words);
     }
     let mut data = library.redaction.clone();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::backtest::{FiringOutcome, MissingData, missing, named_cause, outcome};
+use crate::{FiringOutcome, MissingData, missing, named_cause, outcome};
 use findings::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock::between;

@@ -11,10 +11,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use ::backtest::{Backtest, DiagnosedFiring, RuleCount};
 use jiff::Timestamp;
 use knowledge::alert::AlertGroup;
 use knowledge::incident::AdmissionRules;
-use report::backtest::{Backtest, DiagnosedFiring, FiringOutcome, RuleCount};
+use report::FiringOutcome;
 use serde_json::{Value, json};
 use store::{AdmissionPlan, Feedback, STORE_FILE, Store};
 

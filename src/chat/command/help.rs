@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::definition;
 
 /// Example lines per command; a test parses each.
-const EXAMPLES: [(&str, &[&str]); 14] = [
+const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "diagnose",
         &["llama-8b", "llm/chat at 14:05", "llm/chat last 30m playbook high-ttft", "chat-7c9d8f5b6c-x2x4z here"],

@@ -1,6 +1,7 @@
 //! The commands, in Slack and in a shell: one definition generates the parser, the help, docs/commands.md and the shell
 //! completion. The command line flattens the same arguments beside its own.
 
+mod capacity;
 mod help;
 mod parser;
 mod slack_text;
@@ -11,6 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use knowledge::clock::{TimeArgument, span};
 
+pub use capacity::CapacityOf;
 pub use help::{Topic, document, topics};
 pub use parser::{ArgumentError, CommandError, ParsedCommand, parse};
 
@@ -135,14 +137,6 @@ pub struct SilenceArguments {
     /// The id of the silence to end, or the duration of a new one: 1h, 4h.
     #[arg(value_name = "ID|DURATION")]
     pub which: Option<String>,
-}
-
-/// The arguments of `capacity`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct CapacityOf {
-    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
-    #[arg(value_name = "TARGET")]
-    pub target: Option<String>,
 }
 
 /// The arguments of `help`.

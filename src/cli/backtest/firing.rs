@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
+use ::backtest::{DiagnosedFiring, Firing, names_pool};
 use diagnose::diagnose;
 use findings::{Diagnosis, Request, Scope};
 use knowledge::alert::Labels;
@@ -13,7 +14,7 @@ use knowledge::clock;
 use knowledge::playbook::{of_expression, select};
 use prom::AlertingRule;
 use render::{IncidentView, incident_message};
-use report::backtest::{DiagnosedFiring, Firing, FiringOutcome, missing, named_cause, names_pool, outcome};
+use report::{FiringOutcome, missing, named_cause, outcome};
 
 /// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
 /// second is made where the first names no cause: rates need some minutes to show a change.

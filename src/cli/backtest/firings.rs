@@ -8,8 +8,8 @@ use super::Stopped;
 use super::Work;
 use super::firing::{self, DueFiring, FiringAttempt};
 use super::state::FinishedPart;
+use ::backtest::DiagnosedFiring;
 use knowledge::clip::format_count;
-use report::backtest::DiagnosedFiring;
 
 /// Diagnoses without an answer, one after the other, after which Prometheus counts as away.
 pub(super) const UNANSWERED: usize = 5;

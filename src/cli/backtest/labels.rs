@@ -7,12 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 
+use ::backtest::{Firing, NO_CAUSE, OTHER_CAUSE};
 use findings::Diagnosis;
 use knowledge::alert::Alert;
 use knowledge::clip::format_count;
 use knowledge::clock;
 use knowledge::playbook::{Library, PlaybookKind, SourceFile, parse, suggestion};
-use report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE, named_cause};
+use report::named_cause;
 use service::config::{Config, visit_store};
 use store::{Feedback, StoreAccess};
 

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::HealthOutput;
 use super::store::block_on;
-use super::{NOT_ANSWERED, ask, configuration, configured_library, output, redactor};
+use super::{NOT_ANSWERED, ask, configuration, configured_library, output};
 use crate::cli::output::{out, outln};
 pub(super) use args::BacktestArgs;
 use knowledge::alert::{Alert, AlertStatus, Labels};
@@ -30,6 +30,7 @@ use knowledge::clip::format_count;
 use knowledge::clock;
 use service::config::Config;
 
+use ::backtest::{BacktestFindings, BacktestLoad, concluded};
 use app::stop_signals::StopSignals;
 use key::ResultKey;
 use knowledge::playbook::Library;
@@ -38,7 +39,7 @@ use progress::BacktestProgress;
 use prom::{Prometheus, QueryProgress, choose};
 use redact::Redactor;
 use render::Phrases;
-use report::backtest::{BacktestFindings, BacktestLoad, concluded};
+use report::redaction_of;
 use state::BacktestState;
 
 /// The unit of the range's borders, so that steps and ids are the same in each run.
@@ -158,7 +159,8 @@ pub(super) fn run(args: Box<BacktestArgs>) -> anyhow::Result<ExitCode> {
         prometheus: &prometheus,
         config: &config.diagnose,
         words: &words,
-        redactor: &redactor(&library)?,
+        redactor: &Redactor::new(&redaction_of(&library, &[::backtest::schema()]), false)
+            .context("cannot read the rules of redaction")?,
         range: state.range,
         pause: args.pause,
         queries,
@@ -219,10 +221,10 @@ pub(super) fn run(args: Box<BacktestArgs>) -> anyhow::Result<ExitCode> {
     let backtest = setting.cleaned(&concluded(findings, setting.range, step, stopped, load))?;
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&backtest)?),
-        HealthOutput::Text => out!("{}", render::backtest(&backtest, &words)),
+        HealthOutput::Text => out!("{}", ::backtest::text(&backtest, &words)),
     }
     if let Some(path) = &args.html {
-        output::write(path, render::backtest_page(&backtest, &words).as_bytes())?;
+        output::write(path, ::backtest::page(&backtest, &words).as_bytes())?;
     }
     match &backtest.stopped {
         // A result that could not be printed can be had again.

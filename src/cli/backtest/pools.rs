@@ -9,6 +9,10 @@ use jiff::Timestamp;
 
 use super::state::FinishedPool;
 use super::{Setting, Stopped};
+use ::backtest::{
+    AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, shipped_thresholds,
+    unalerted, without_data,
+};
 use detect::FleetPool;
 use diagnose::{PoolHistory, PoolHistoryRequest, PoolsOfDay, diagnose, pool_history, pools_of_day, symptom_order};
 use findings::{Request, Scope, SymptomVerdict};
@@ -16,10 +20,7 @@ use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::gap::missing_part;
 use render::diagnosis_message;
-use report::backtest::{
-    AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause,
-    shipped_thresholds, unalerted, without_data,
-};
+use report::named_cause;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Maximum number of steps over the whole range; a step has at least a minute, so that it sees most alerts' `for`.

@@ -10,12 +10,12 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::{Setting, Stopped};
+use ::backtest::{AlertSamples, Firing, same_firings};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::AlertRule;
 use prom::{AlertingRule, PromError};
-use report::backtest::{AlertSamples, Firing, same_firings};
 
 /// The step at which `ALERTS` is read.
 const STEP: Duration = Duration::from_secs(60);

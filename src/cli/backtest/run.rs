@@ -12,6 +12,7 @@ use super::key::id;
 use super::read::{self, FiringsFile};
 use super::state::FinishedPart;
 use super::{Stopped, firing, firings, pools};
+use ::backtest::{Firing, chosen, covers, names_pool, rule_counts};
 use findings::Scope;
 use knowledge::alert::Labels;
 use knowledge::clip::format_count;
@@ -19,7 +20,6 @@ use knowledge::clock;
 use knowledge::gap::missing_part;
 use knowledge::playbook::AlertRule;
 use prom::{AlertingRule, PromError};
-use report::backtest::{Firing, chosen, covers, names_pool, rule_counts};
 
 /// Severities of alerts that nobody looks at. Teams have many words for the others.
 const QUIET: [&str; 5] = ["none", "info", "informational", "low", "debug"];

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::output;
+use ::backtest::{BacktestFindings, DiagnosedFiring, ThresholdLadder, UnalertedSymptom, add_ladders};
 use knowledge::clip::format_count;
 use knowledge::clock;
-use report::backtest::{BacktestFindings, DiagnosedFiring, ThresholdLadder, UnalertedSymptom, add_ladders};
 
 /// The version of the file.
 const SCHEMA: &str = "llm-diagnose/backtest-state/v1";

@@ -59,7 +59,7 @@ pub(super) fn run(args: Box<CapacityArgs>) -> anyhow::Result<ExitCode> {
     };
     match args.output {
         Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => out!("{}", render::capacity(&report, &words).trim_start_matches('\n')),
+        Format::Text => out!("{}", ::capacity::text(&report, &words).trim_start_matches('\n')),
     }
     Ok(status(&report))
 }

@@ -5,7 +5,6 @@
 //! direction by spaces.
 
 mod acts;
-mod backtest;
 mod document;
 mod health;
 pub(super) mod html;
@@ -21,12 +20,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Phrases, is_unseen};
 pub use acts::{FormSeal, PageActs, SilenceFields, note_page, silence_page};
-pub use backtest::backtest_page;
 pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
 use message::Line;
 pub use playbook::{playbook_page, playbooks_page};
-pub use report::report_page;
+pub use report::{document_page, report_page};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");

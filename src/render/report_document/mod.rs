@@ -9,7 +9,7 @@ mod head;
 mod sections;
 mod why;
 
-use super::document::{Document, SectionKey, drop_empty};
+use super::document::{Document, SectionKey};
 use super::page::PageActs;
 use super::{IncidentView, Phrases, incident_message};
 use knowledge::alert::AlertStatus;
@@ -87,20 +87,20 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
         (SectionKey::Tickets, "report-tickets", Closed, sections::tickets(around, words)),
         (SectionKey::Bundles, "report-bundles", Never, sections::bundles(report, around, words)),
     ];
-    let section = |(key, title, folding, mut parts): (SectionKey, &str, Folding, Vec<Block>)| {
-        drop_empty(&mut parts);
+    let section = |(key, title, folding, parts): (SectionKey, &str, Folding, Vec<Block>)| {
         let title = words.line(title, &[]);
         let folding = if medium == Medium::Page { folding } else { Never };
-        (!parts.is_empty()).then(|| BlockGroup { key: key.as_str().to_owned(), title, folding, parts })
+        BlockGroup { key: key.as_str().to_owned(), title, folding, parts }
     };
     let title = incident_message::symptom_or_alert_name(&view);
-    Document {
+    let document = Document {
         headline: report.headline.clone(),
         above: head::above(report, &view, words),
         title: if title.is_empty() { report.headline.clone() } else { title },
-        sections: sections.into_iter().filter_map(section).collect(),
+        sections: sections.into_iter().map(section).collect(),
         foot: foot(report, around.live, words),
-    }
+    };
+    document.without_empty_parts()
 }
 
 /// Builds the view of the incident from the data of the report.

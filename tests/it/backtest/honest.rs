@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use report::backtest::FiringOutcome;
+use report::FiringOutcome;
 use serde_json::json;
 
 use super::day::{BEGIN, END, HOSTILE, MODEL, NOISE};

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use knowledge::alert::Labels;
 use message::{Block, Line, Message, TextSpan};
 use render::{Phrases, terminal, weekly_message};
-use report::backtest::MissingData;
+use report::MissingData;
 use report::weekly::{SCHEMA, WeeklyCause, WeeklyCount, WeeklyGap, WeeklyOpen, WeeklySummary, WeeklyTimes};
 
 use super::blocks;

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DiagnosedFiring, Firing, FiringOutcome};
+use super::{DiagnosedFiring, Firing};
+use report::FiringOutcome;
 
 /// The number of firings by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::Phrases;
-use capacity::{
+use super::{
     AS_GIVEN, CapacityReport, Fit, KvReport, Live, ModelReport, ParameterReport, WeightsReport, grouped, size,
 };
 use knowledge::signal::{Unit, format_value};
+use render::Phrases;
 
 /// Renders the report as lines without colour.
-pub fn capacity(report: &CapacityReport, words: &Phrases) -> String {
+pub fn text(report: &CapacityReport, words: &Phrases) -> String {
     let mut out = String::new();
     if let Some(model) = &report.model {
         describe(&mut out, model, words);

@@ -5,15 +5,17 @@ mod conclusion;
 mod coverage;
 mod firing;
 mod ladder;
-mod outcome;
+mod page;
 mod runs;
 mod summary;
+mod text;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use knowledge::alert::Labels;
+use report::{FiringOutcome, MissingData};
 
 pub use accuracy::{CauseAccuracy, NO_CAUSE, OTHER_CAUSE, accuracy};
 pub use conclusion::{BacktestFindings, concluded};
@@ -22,8 +24,9 @@ pub use coverage::{
 };
 pub use firing::{AlertSamples, Firing, chosen, same_firings};
 pub use ladder::{ThresholdBase, ThresholdLadder, ThresholdRung, add_ladders, count_firings, shipped_thresholds};
-pub use outcome::{FiringOutcome, MissingData, NamedCause, missing, named_cause, outcome};
+pub use page::page;
 pub use summary::{CauseCount, OutcomeCounts, PoolOutcomes, RuleCount, RuleOutcomes, by_pool, by_rule, rule_counts};
+pub use text::text;
 
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/backtest/v1";

@@ -3,23 +3,19 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use maud::html;
 
-use super::html::line;
-use super::report::section;
-use super::{Page, UpdateMode};
-use crate::Phrases;
-use crate::backtest::{
+use super::text::{
     alerted_times, causes, duration, foot, found, headline, ladder_title, left_out, noise_mark, notes, occurring,
     outcome_key, outcome_style, outcome_word, range, remarks, shares, shipped_alerts, shown, steps, threshold, tone,
     unalerted_pieces,
 };
-use crate::document::drop_empty;
+use super::{Backtest, OutcomeCounts, ThresholdLadder};
 use chart::{Chart, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 use knowledge::clock;
 use knowledge::signal::format_threshold;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle, Tone};
-use report::backtest::{Backtest, FiringOutcome, OutcomeCounts, ThresholdLadder};
+use render::{Document, Phrases, document_page};
+use report::FiringOutcome;
 
 /// Maximum number of pictures.
 const PICTURES: usize = 12;
@@ -27,9 +23,11 @@ const PICTURES: usize = 12;
 const BARS: u64 = 31;
 
 /// Renders the page of a backtest.
-pub fn backtest_page(backtest: &Backtest, words: &Phrases) -> String {
-    let say = |key: &str| words.text(key, &[]);
+pub fn page(backtest: &Backtest, words: &Phrases) -> String {
+    let stopped = backtest.stopped.as_deref().map(|why| words.line("backtest-stopped", &[("why", why.into())]));
+    let head = [outcomes(&backtest.counts, words), conclusion(backtest, words)].into_iter().chain(stopped);
     let sections = [
+        ("head", "backtest-title", head.map(Block::Paragraph).collect()),
         ("limits", "backtest-limits", listed(&backtest.limits)),
         ("rules", "backtest-rules", rules(backtest, words)),
         ("pools", "backtest-pools", pools(backtest, words)),
@@ -40,34 +38,20 @@ pub fn backtest_page(backtest: &Backtest, words: &Phrases) -> String {
         ("left-out", "backtest-left-out", listed(&left_out(backtest, words))),
         ("problems", "backtest-problems", listed(&backtest.problems)),
     ];
-    let sections: Vec<BlockGroup> = sections
-        .into_iter()
-        .map(|(key, title, mut parts)| {
-            drop_empty(&mut parts);
-            BlockGroup { key: key.to_owned(), title: words.line(title, &[]), folding: Folding::Never, parts }
-        })
-        .filter(|group| !group.parts.is_empty())
-        .collect();
-    let title = headline(backtest, words);
-    let stopped = backtest.stopped.as_deref().map(|why| words.line("backtest-stopped", &[("why", why.into())]));
-    let body = html! {
-        article.report {
-            header.card #head {
-                p.above { span { (say("backtest-title")) } " " span { (range(backtest, words)) } }
-                h1 { (words.text("backtest-headline", &[("firings", backtest.counts.total().into())])) }
-                p { (line(&outcomes(&backtest.counts, words))) }
-                p { (line(&conclusion(backtest, words))) }
-                @if let Some(text) = &stopped { p.none { (line(text)) } }
-            }
-            nav.toc #toc aria-label=(say("report-contents")) {
-                h2 { (say("report-contents")) }
-                ul { @for part in &sections { li { a href={ "#" (part.key) } { (line(&part.title)) } } } }
-            }
-            @for part in &sections { (section(part, words)) }
-            footer.foot #foot { p { (foot(backtest, words)) } }
-        }
+    let section = |(key, title, parts): (&str, &str, Vec<Block>)| BlockGroup {
+        key: key.to_owned(),
+        title: words.line(title, &[]),
+        folding: Folding::Never,
+        parts,
     };
-    Page { title: &title, place: "", kept: UpdateMode::File, body }.html(words)
+    let document = Document {
+        headline: headline(backtest, words),
+        above: vec![words.line("backtest-title", &[]), plain(range(backtest, words))],
+        title: words.text("backtest-headline", &[("firings", backtest.counts.total().into())]),
+        sections: sections.into_iter().map(section).collect(),
+        foot: vec![plain(foot(backtest, words))],
+    };
+    document_page(&document.without_empty_parts(), words)
 }
 
 fn outcomes(counts: &OutcomeCounts, words: &Phrases) -> Line {
@@ -110,7 +94,7 @@ fn counted(counts: &OutcomeCounts, shown: &[FiringOutcome]) -> Vec<Line> {
 
 fn rules(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     let shown = occurring(backtest.rules.iter().map(|rule| rule.counts));
-    let row = |rule: &report::backtest::RuleOutcomes| {
+    let row = |rule: &super::RuleOutcomes| {
         let mut name = plain(&rule.rule);
         if let Some(mark) = noise_mark(rule, words) {
             name = name.plain(" ").state(StateStyle::Warn, mark);
@@ -127,7 +111,7 @@ fn rules(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
 
 fn pools(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     let shown = occurring(backtest.pools.iter().map(|pool| pool.counts));
-    let row = |pool: &report::backtest::PoolOutcomes| {
+    let row = |pool: &super::PoolOutcomes| {
         let name = if pool.pool.is_empty() { words.line("backtest-no-pool", &[]) } else { plain(&pool.pool) };
         std::iter::once(name).chain(counted(&pool.counts, &shown)).chain([plain(causes(&pool.causes, words))]).collect()
     };
@@ -139,7 +123,7 @@ fn unalerted(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     let mut parts = Vec::new();
     for symptom in &backtest.unalerted {
         parts.push(Block::Paragraph(words.line("backtest-unalerted-line", &unalerted_pieces(symptom))));
-        let episode = |episode: &report::backtest::UnalertedEpisode| {
+        let episode = |episode: &super::UnalertedEpisode| {
             let at = Line::default().moment(episode.from).into();
             let lasted = duration(clock::between(episode.from, episode.to).as_secs()).into();
             let headline = episode.headline.as_str().into();
@@ -159,7 +143,7 @@ fn thresholds(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
             parts.push(Block::Note(plain(steps(backtest, words))));
         }
         let title = ladder_title(ladder, backtest, words);
-        let row = |rung: &report::backtest::ThresholdRung| {
+        let row = |rung: &super::ThresholdRung| {
             vec![
                 plain(threshold(ladder, rung.threshold)),
                 plain(rung.times.to_string()),
@@ -210,7 +194,7 @@ fn chart(ladder: &ThresholdLadder, backtest: &Backtest, words: &Phrases) -> Char
 }
 
 fn accuracy(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
-    let row = |row: &report::backtest::CauseAccuracy| {
+    let row = |row: &super::CauseAccuracy| {
         let [precision, recall] = shares(row, words);
         vec![Line::default().code(&row.cause), plain(precision), plain(recall)]
     };
@@ -223,7 +207,7 @@ fn firings(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     if backtest.firings.is_empty() {
         return Vec::new();
     }
-    let row = |firing: &report::backtest::DiagnosedFiring| {
+    let row = |firing: &super::DiagnosedFiring| {
         let remarks = remarks(firing, words).iter().fold(Line::default(), |line, remark| line.small(plain(remark)));
         vec![
             Line::default().moment(firing.starts_at),

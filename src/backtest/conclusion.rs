@@ -87,9 +87,10 @@ fn unseen(counts: &OutcomeCounts, left_out: &LeftOutFirings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RuleCount;
     use super::super::summary::tests::firing;
-    use super::super::{FiringOutcome, RuleCount};
     use super::*;
+    use report::FiringOutcome;
 
     #[test]
     fn nothing_to_change_is_only_said_of_a_run_that_saw_every_firing() {

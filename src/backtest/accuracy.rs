@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DiagnosedFiring, FiringOutcome};
+use super::DiagnosedFiring;
+use report::FiringOutcome;
 
 /// The true cause of a firing at which nothing was wrong.
 pub const NO_CAUSE: &str = "none";

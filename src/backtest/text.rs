@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use anstyle::Style;
 
-use super::Phrases;
-use super::text::{clean, tone_style, wrap};
+use super::{
+    Backtest, CauseAccuracy, CauseCount, DiagnosedFiring, OutcomeCounts, RuleCount, RuleOutcomes, ThresholdLadder,
+    UnalertedSymptom,
+};
 use knowledge::clock;
 use knowledge::signal::format_threshold;
 use message::{StateStyle, Tone};
-use report::backtest::{
-    Backtest, CauseAccuracy, CauseCount, DiagnosedFiring, FiringOutcome, OutcomeCounts, RuleCount, RuleOutcomes,
-    ThresholdLadder, UnalertedSymptom,
-};
+use render::{PhraseArgument, Phrases, clean, tone_style, wrap};
+use report::FiringOutcome;
 
 /// Maximum width of wrapped lines.
 const COLUMNS: usize = 118;
@@ -26,7 +26,7 @@ const LADDERS: usize = 12;
 const NAMES: usize = 8;
 
 /// Renders a backtest as terminal text with ANSI styles; `anstream` strips them where they are not supported.
-pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
+pub fn text(backtest: &Backtest, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let tone = tone_style(tone(backtest));
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(backtest, words)));
@@ -287,7 +287,7 @@ fn counted<'a>(counts: impl Iterator<Item = (&'a str, usize)>, words: &Phrases) 
 }
 
 /// Returns the pieces of the sentence about a symptom without an alert.
-pub(super) fn unalerted_pieces(symptom: &UnalertedSymptom) -> [(&'static str, super::PhraseArgument); 6] {
+pub(super) fn unalerted_pieces(symptom: &UnalertedSymptom) -> [(&'static str, PhraseArgument); 6] {
     [
         ("title", symptom.title.as_str().into()),
         ("pool", symptom.pool.as_str().into()),

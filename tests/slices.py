@@ -1,0 +1,96 @@
+"""Removes each feature that is a slice from a copy of the sources, and checks that the rest compiles: `make slices-check`.
+
+A slice is its folders and files, and the lines elsewhere that name it: a dependency, a module, a registered command.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+COMMANDS = ["src/cli/mod.rs", "src/cli/command.rs"]
+SLICES = {
+    "backtest": {
+        "paths": ["src/backtest", "src/cli/backtest", "benches/backtest.rs"],
+        "wiring": ["Cargo.toml", *COMMANDS, "src/cli/args.rs", "src/cli/generate.rs"],
+        "names": r"backtest|Backtest",
+    },
+    "capacity": {
+        "paths": ["src/capacity", "src/cli/capacity", "src/chat/command/capacity.rs", "src/chat/commands/capacity.rs"],
+        "wiring": ["Cargo.toml", *COMMANDS, "src/chat/Cargo.toml", "src/chat/intent.rs", "src/chat/command/mod.rs",
+                   "src/chat/command/help.rs", "src/chat/commands/mod.rs"],
+        "names": r"\bcapacity\b|\bCapacity",
+    },
+    "init": {"paths": ["src/cli/init"], "wiring": COMMANDS, "names": r"\binit\b"},
+    "selftest": {
+        "paths": ["src/app/selftest.rs", "src/cli/selftest.rs"],
+        "wiring": ["src/app/lib.rs", *COMMANDS],
+        "names": r"\bselftest\b",
+    },
+}
+
+
+def copy(tree):
+    """Copies the tracked files. Cargo compiles again what is newer than its result: the files that a slice changes."""
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines():
+        if Path(name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(name, tree / name)
+    for slice in SLICES.values():
+        for name in slice["wiring"]:
+            (tree / name).touch()
+
+
+def without(text, names):
+    """Returns the text without the lines that have a name, and the comments and attributes before them."""
+    kept, removed = [], 0
+    lines = text.splitlines(keepends=True)
+    members = re.compile(r", \"src/\w+\"|\"src/\w+\", ")
+    for line in lines:
+        if re.search(names, line):
+            if line.startswith("members"):
+                kept.append(members.sub(lambda one: "" if re.search(names, one[0]) else one[0], line))
+                continue
+            removed += 1
+            while kept and kept[-1].lstrip().startswith(("///", "#[")):
+                kept.pop()
+                removed += 1
+            continue
+        kept.append(line)
+    return "".join(kept), removed
+
+
+def remove(tree, slice):
+    """Removes a slice; returns its lines in its own files, and those elsewhere."""
+    own = wired = 0
+    for name in slice["paths"]:
+        path = tree / name
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        own += sum(len(file.read_text().splitlines()) for file in files)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in slice["wiring"]:
+        text, removed = without((tree / name).read_text(), slice["names"])
+        if name == "Cargo.toml":
+            # A benchmark of the slice is a table of its own.
+            text = re.sub(r"\[\[bench\]\]\n(?=harness = false\n)harness = false\n\n?", "", text)
+        (tree / name).write_text(text)
+        wired += removed
+    return own, wired
+
+
+def main():
+    tree = Path("target/slices/tree").absolute()
+    failed = []
+    for name in sys.argv[1:] or SLICES:
+        copy(tree)
+        own, wired = remove(tree, SLICES[name])
+        check = ["cargo", "check", "--offline", "--quiet", "--bin", "llm-diagnose", "--target-dir", str(Path("target").absolute())]
+        ended = subprocess.run(check, cwd=tree)
+        print(f"{name}: {own} lines of its own, {wired} elsewhere: {'compiles' if ended.returncode == 0 else 'FAILS'} without it")
+        failed += [name] if ended.returncode else []
+    return 1 if failed else 0
+
+
+sys.exit(main())
