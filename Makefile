@@ -114,6 +114,7 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate commands --output docs/commands.md
 	$(BIN) generate schema --output playbooks/schema.json
 	$(BIN) generate format --output docs/playbook-format.md
+	$(BIN) generate lints --output docs/lints.md
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
 	$(BIN) generate openapi --output docs/openapi.json

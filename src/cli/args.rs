@@ -258,6 +258,8 @@ pub enum GenerateCommand {
     Commands(OutputFile),
     /// The page with every key of playbooks, causes, signals and the other data files.
     Format(OutputFile),
+    /// The page with every lint of `check` and `test`: an example, and how to mend it.
+    Lints(OutputFile),
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
         /// The kind of file; all by default.

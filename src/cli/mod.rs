@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 pub use command::Cli;
 
 use knowledge::clip::{format_count, format_error};
-use knowledge::playbook::{Library, Problem, load as loaded};
+use knowledge::playbook::{Library, Lint, Problem, load as loaded};
 use redact::Redactor;
 use report::redaction;
 use service::config::Config;
@@ -137,7 +137,7 @@ fn configuration(file: Option<&Path>) -> anyhow::Result<Config> {
 fn whole_library(dir: Option<&Path>) -> Result<Library, Printed> {
     let library = loaded(dir).map_err(|problems| printed(&problems, Some(FINDINGS)))?;
     // A step that is to be filled in is no change yet.
-    let unfit: Vec<Problem> = library.left_out.iter().filter(|p| p.rule != "files/todo").cloned().collect();
+    let unfit: Vec<Problem> = library.left_out.iter().filter(|p| p.lint != Lint::FilesTodo).cloned().collect();
     if unfit.is_empty() { Ok(library) } else { Err(printed(&unfit, Some(FINDINGS))) }
 }
 

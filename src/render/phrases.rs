@@ -9,7 +9,7 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use knowledge::playbook::{Problem, SourceFile, is_unfinished, phrases};
+use knowledge::playbook::{Lint, Problem, SourceFile, is_unfinished, phrases};
 use message::{Line, TextSpan};
 
 /// The only language; the directory name of its phrases.
@@ -172,7 +172,7 @@ pub fn own_phrases(dir: &Path) -> OwnPhrases {
     let unreadable = |path: &Path, error: &std::io::Error| {
         let file = SourceFile::new(path.display().to_string(), String::new());
         let hint = "save it as UTF-8, and let the service's user read it".to_owned();
-        Problem::on_line("phrase/read", &file, 1, format!("cannot be read: {error}"), Some(hint))
+        Problem::on_line(Lint::PhraseRead, &file, 1, format!("cannot be read: {error}"), Some(hint))
     };
     let entries = match std::fs::read_dir(&dir) {
         Ok(entries) => entries,

@@ -33,9 +33,9 @@ impl Reloads {
     pub fn set_unused(&self, unused: &[Problem], dir: Option<&Path>) {
         let told = unused.first().zip(dir).map(|(first, dir)| {
             let (count, place) = (format_count(unused.len(), "problem"), dir.display());
-            let (file, line, rule) = (&first.file, first.line, first.rule);
+            let Problem { file, line, lint, .. } = first;
             format!(
-                "{count}, first {file}:{line} ({rule}): what they are about is not used, all else is; run `llm-diagnose check {place}`"
+                "{count}, first {file}:{line} ({lint}): what they are about is not used, all else is; run `llm-diagnose check {place}`"
             )
         });
         *self.unused.lock().unwrap_or_else(PoisonError::into_inner) = told;

@@ -55,6 +55,11 @@ fn the_committed_schema_of_the_backtest_is_what_is_printed() {
 }
 
 #[test]
+fn the_committed_page_of_the_lints_is_what_their_descriptions_say() {
+    assert_fresh("docs/lints.md", &["generate", "lints"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

@@ -9,7 +9,7 @@ use authoring::check;
 use diagnose::health::{HealthQuery, evaluate_fleet};
 use findings::health::{Health, HealthCheck, HealthState, PoolHealth};
 use knowledge::alert::Labels;
-use knowledge::playbook::{SourceFile, load, parse};
+use knowledge::playbook::{Lint, SourceFile, load, parse};
 use knowledge::signal::EngineKind;
 use serde_json::Value;
 
@@ -323,11 +323,11 @@ fn what_is_wrong_in_an_own_quick_look_is_found_by_the_lint() {
         - { signal: oom_killed, playbook: host-om }\n      - { signal: gpu_sm_clock, playbook: gpu-clock-bound }\n";
     std::fs::write(directory.path().join("health.yaml"), text).unwrap();
     let problems = check::lint(&load(Some(directory.path())).unwrap());
-    let found: Vec<_> = problems.iter().map(|p| (p.rule, p.line, p.hint.as_deref().unwrap_or_default())).collect();
+    let found: Vec<_> = problems.iter().map(|p| (p.lint, p.line, p.hint.as_deref().unwrap_or_default())).collect();
     let expected = [
-        ("health/unknown-signal", 5, "did you mean `ttft_p99`?"),
-        ("health/unknown-playbook", 6, "did you mean `host-oom`?"),
-        ("health/no-threshold", 7, "leave `playbook` out: a number to know"),
+        (Lint::HealthUnknownSignal, 5, "did you mean `ttft_p99`?"),
+        (Lint::HealthUnknownPlaybook, 6, "did you mean `host-oom`?"),
+        (Lint::HealthNoThreshold, 7, "leave `playbook` out: a number to know"),
     ];
     assert_eq!(found, expected);
 }

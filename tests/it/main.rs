@@ -40,6 +40,7 @@ mod kills;
 mod kubernetes;
 mod large_groups;
 mod late;
+mod lints;
 mod logs;
 mod loki;
 mod mcp;

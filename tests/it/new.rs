@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use authoring::check::{lint, phrases, run, verifies};
 use authoring::generate::skeleton_change;
-use knowledge::playbook::{Library, load};
+use knowledge::playbook::{Library, Lint, load};
 use tempfile::TempDir;
 
 use crate::running::BINARY;
@@ -100,7 +100,7 @@ fn what_is_wrong_in_own_signals_is_shown_in_the_users_files() {
 fn an_engine_is_asked_for_each_shipped_signal_and_not_for_the_burn_rates_made_of_them() {
     let mut library = load(None).unwrap();
     library.engines.get_mut("vllm").unwrap().signals.retain(|name, _| !name.starts_with("client_error_"));
-    let found: Vec<_> = lint(&library).into_iter().filter(|problem| problem.rule == "signal/unanswered").collect();
+    let found: Vec<_> = lint(&library).into_iter().filter(|problem| problem.lint == Lint::SignalUnanswered).collect();
     let found: Vec<_> = found.iter().map(|problem| problem.message.as_str()).collect();
     assert_eq!(found, ["vllm does not answer `client_error_ratio`"]);
 }
@@ -157,10 +157,10 @@ fn a_fresh_skeleton_says_what_is_to_be_filled_in_and_passes_its_test() {
     assert_eq!(library.signals["page_misses"].title, "it's: #1");
     assert_eq!(library.engines["vllm"].signals["page_faults"].query.as_deref(), Some(query));
     let found = lint(&library);
-    let (open, others): (Vec<_>, Vec<_>) = found.iter().partition(|problem| problem.rule == "files/todo");
+    let (open, others): (Vec<_>, Vec<_>) = found.iter().partition(|problem| problem.lint == Lint::FilesTodo);
     assert!(open.iter().all(|problem| problem.message == "still to be filled in"), "{open:?}");
-    let others: Vec<_> = others.iter().map(|problem| problem.rule).collect();
-    assert_eq!((open.len() > 20, others), (true, vec!["cause/unused"]));
+    let others: Vec<_> = others.iter().map(|problem| problem.lint).collect();
+    assert_eq!((open.len() > 20, others), (true, vec![Lint::CauseUnused]));
     let cases = run(&library).unwrap();
     let failed: Vec<_> = cases.iter().flat_map(|case| &case.failures).collect();
     assert!(failed.is_empty() && cases.iter().filter(|case| case.playbook == "chat-slow").count() == 4, "{failed:?}");
@@ -199,7 +199,7 @@ fn a_query_and_a_title_are_read_back_as_they_were_given() {
         assert_eq!(library.signals[id].title, title);
         assert_eq!(library.engines["vllm"].signals[id].query.as_deref().map(str::trim_end), Some(query));
     }
-    assert!(lint(&library).iter().all(|problem| problem.rule == "files/todo"), "{:?}", problems(&directory));
+    assert!(lint(&library).iter().all(|problem| problem.lint == Lint::FilesTodo), "{:?}", problems(&directory));
     let mut explain = Command::new(BINARY);
     let output = explain.args(["explain", "--queries", "page_faults", "--playbooks"]).arg(&directory).output().unwrap();
     let shown = said(&output);
@@ -220,7 +220,7 @@ fn a_change_of_anything_shipped_has_a_skeleton_that_loads_and_passes() {
     }
     let changed = loaded(own.path());
     let found = lint(&changed);
-    assert!(found.iter().all(|problem| problem.rule == "files/todo") && found.len() == ids.len(), "{found:?}");
+    assert!(found.iter().all(|problem| problem.lint == Lint::FilesTodo) && found.len() == ids.len(), "{found:?}");
     // It changes nothing until somebody edits it.
     assert_eq!((changed.replacements.len(), changed.left_out.len()), (0, 0));
     assert_eq!((&changed.playbooks, &changed.causes), (&library.playbooks, &library.causes));

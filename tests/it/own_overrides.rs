@@ -4,7 +4,7 @@ use std::process::Command;
 
 use authoring::check::{lint, verifies};
 use authoring::generate::skeleton_change;
-use knowledge::playbook::{Library, load};
+use knowledge::playbook::{Library, Lint, load};
 
 use crate::own_playbooks::{directory, with};
 use crate::running::BINARY;
@@ -26,10 +26,10 @@ fn of_surge(changes: &str) -> (usize, String, String) {
     left_out(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))])
 }
 
-/// The lints of changes to `traffic-surge`: rule, line and message.
-fn lints_of_surge(changes: &str) -> Vec<(&'static str, usize, String)> {
+/// The problems of changes to `traffic-surge`: lint, line and message.
+fn lints_of_surge(changes: &str) -> Vec<(Lint, usize, String)> {
     let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))]);
-    lint(&library).into_iter().map(|problem| (problem.rule, problem.line, problem.message)).collect()
+    lint(&library).into_iter().map(|problem| (problem.lint, problem.line, problem.message)).collect()
 }
 
 #[test]
@@ -106,7 +106,10 @@ fn of_two_changes_of_one_signal_a_check_follows_the_one_that_it_was_the_inverse_
     // Where the other one goes below it, a value can be both.
     let text = "override: kv-cache-pressure\nschema: 1\nconditions:\n  - { signal: kv_cache_peak, was: \"> 0.85\", when: \"> 0.9\" }\n  - { signal: kv_cache_peak, was: \"> 0.95\", when: \"> 0.8\" }\n";
     let found = lint(&loaded(&[("overrides/kv-cache-pressure.yaml", text)]));
-    assert_eq!(found.iter().map(|problem| (problem.rule, problem.line)).collect::<Vec<_>>(), [("override/verify", 5)]);
+    assert_eq!(
+        found.iter().map(|problem| (problem.lint, problem.line)).collect::<Vec<_>>(),
+        [(Lint::OverrideVerify, 5)]
+    );
 }
 
 #[test]
@@ -126,8 +129,8 @@ fn a_step_of_the_same_text_with_another_check_is_a_change() {
     // The whole step as shipped is no change.
     let library = loaded(&[("overrides/longer-prompts.yaml", &replace("< 1.2x baseline"))]);
     assert_eq!((library.left_out.len(), library.replacements.len()), (0, 0), "{:?}", library.left_out);
-    let rules: Vec<_> = lint(&library).iter().map(|problem| problem.rule).collect();
-    assert_eq!(rules, ["override/idle"]);
+    let lints: Vec<_> = lint(&library).iter().map(|problem| problem.lint).collect();
+    assert_eq!(lints, [Lint::OverrideIdle]);
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
     assert_eq!(verify.when.to_string(), "< 1.2x baseline");
     let found = lint(&library);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found.iter().all(|problem| (problem.rule, problem.line) == ("override/verify", 4)), "{found:?}");
+    assert!(found.iter().all(|problem| (problem.lint, problem.line) == (Lint::OverrideVerify, 4)), "{found:?}");
     assert_eq!(lint(&loaded(&[("overrides/longer-prompts.yaml", &text.replace("1.1x", "1.25x"))])), []);
 }
 
@@ -198,8 +201,8 @@ fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
     let conditions =
         "conditions:\n  - { signal: prompt_tokens_mean, was: \"< 1.4x baseline\", when: \"< 1.3x baseline\" }\n";
     let said = "the condition on `prompt_tokens_mean` is `< 1.3x baseline` already".to_owned();
-    assert_eq!(lints_of_surge(conditions), [("override/idle", 4, said)]);
-    assert_eq!(lints_of_surge(""), [("override/idle", 2, "it changes nothing of `traffic-surge`".to_owned())]);
+    assert_eq!(lints_of_surge(conditions), [(Lint::OverrideIdle, 4, said)]);
+    assert_eq!(lints_of_surge(""), [(Lint::OverrideIdle, 2, "it changes nothing of `traffic-surge`".to_owned())]);
     let playbook = |changes: &str| {
         let text = format!("override: high-ttft\nschema: 1\n{changes}");
         let library = loaded(&[("overrides/high-ttft.yaml", &text)]);
@@ -232,7 +235,7 @@ fn a_step_that_is_still_to_be_filled_in_is_not_shown() {
     let step = "now:\n  first:\n    - { do: TODO what to do, no_verify: looks, source: \"https://example.org\" }\n";
     let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{step}"))]);
     assert_eq!(library.causes, load(None).unwrap().causes);
-    assert_eq!(lints_of_surge(step), [("files/todo", 5, "still to be filled in".to_owned())]);
+    assert_eq!(lints_of_surge(step), [(Lint::FilesTodo, 5, "still to be filled in".to_owned())]);
 }
 
 #[test]
@@ -241,8 +244,8 @@ fn a_step_of_an_added_leaf_that_is_still_to_be_filled_in_is_not_shown() {
     let library = loaded(&[("overrides/high-ttft.yaml", text)]);
     let steps: Vec<_> = library.node_by_id("ours").unwrap().0.now.iter().map(|step| step.action.as_str()).collect();
     assert_eq!(steps, ["Look"]);
-    let told: Vec<_> = library.left_out.iter().map(|problem| (problem.rule, problem.line)).collect();
-    assert_eq!(told, [("files/todo", 4)]);
+    let told: Vec<_> = library.left_out.iter().map(|problem| (problem.lint, problem.line)).collect();
+    assert_eq!(told, [(Lint::FilesTodo, 4)]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use authoring::check::unused;
-use knowledge::playbook::{Problem, load};
+use knowledge::playbook::{Lint, Problem, load};
 use llm_diagnose_lab::stack::Service;
 use render::Phrases;
 use serde_json::Value;
@@ -107,10 +107,10 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     }
 }
 
-/// The problems of a directory for the service: rule and file's name.
-fn unused_of(own: &Path) -> Vec<(&'static str, String)> {
+/// The problems of a directory for the service: lint and file's name.
+fn unused_of(own: &Path) -> Vec<(Lint, String)> {
     let library = load(Some(own)).unwrap_or_else(|problems| panic!("{problems:?}"));
-    let problem = |problem: Problem| (problem.rule, problem.file.rsplit('/').next().unwrap().to_owned());
+    let problem = |problem: Problem| (problem.lint, problem.file.rsplit('/').next().unwrap().to_owned());
     unused(&library, own).into_iter().map(problem).collect()
 }
 
@@ -121,7 +121,7 @@ fn a_file_that_is_no_text_is_left_out_and_named_and_fatal_only_outside_overrides
     fs::create_dir_all(own.path().join("phrases/en/folder.ftl")).unwrap();
     fs::write(own.path().join("phrases/en/a.ftl"), UTF_16).unwrap();
     fs::write(own.path().join("phrases/en/b.ftl"), "do-now = First steps\n").unwrap();
-    let expected = [("files/unreadable", "high-ttft.yaml".to_owned()), ("phrase/read", "a.ftl".to_owned())];
+    let expected = [(Lint::FilesUnreadable, "high-ttft.yaml".to_owned()), (Lint::PhraseRead, "a.ftl".to_owned())];
     assert_eq!(unused_of(own.path()), expected);
     assert_eq!(load(Some(own.path())).unwrap().causes["traffic-surge"].escalate.as_deref(), Some("us"));
     let words = Phrases::load(Some(own.path())).unwrap();
@@ -159,17 +159,17 @@ fn whatever_takes_no_part_is_told_by_the_service() {
         // A whole playbook may leave shipped causes out.
         ("mechanisms/load-shedding.yaml", &shipped("mechanisms/load-shedding.yaml", "  - cause: refused-surge\n", "")),
     ]);
-    let told: BTreeSet<&str> = unused_of(own.path()).into_iter().map(|(rule, _)| rule).collect();
+    let told: BTreeSet<Lint> = unused_of(own.path()).into_iter().map(|(lint, _)| lint).collect();
     let expected = [
-        "cause/unused",
-        "log/cause",
-        "report/unknown-signal",
-        "signal/kind",
-        "signal/placeholder",
-        "signal/promql",
-        "step/engine",
-        "table/unknown-playbook",
-        "ticket/cause",
+        Lint::CauseUnused,
+        Lint::LogCause,
+        Lint::ReportUnknownSignal,
+        Lint::SignalKind,
+        Lint::SignalPlaceholder,
+        Lint::SignalPromql,
+        Lint::StepEngine,
+        Lint::TableUnknownPlaybook,
+        Lint::TicketCause,
     ];
     assert_eq!(told, BTreeSet::from(expected));
 }

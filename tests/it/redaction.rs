@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{Cursor, Write};
 
 use knowledge::playbook;
-use knowledge::playbook::Redaction;
+use knowledge::playbook::{Lint, Redaction};
 use message::Line;
 use service::config::Config;
 
@@ -338,7 +338,7 @@ fn a_site_cannot_change_a_word_of_which_shipped_rules_are_made() {
         playbook::load(Some(directory.path()))
     };
     let problems = load("named: mytoken").unwrap_err();
-    assert_eq!(problems.iter().map(|p| (p.rule, p.line)).collect::<Vec<_>>(), [("redaction/word", 3)]);
+    assert_eq!(problems.iter().map(|p| (p.lint, p.line)).collect::<Vec<_>>(), [(Lint::RedactionWord, 3)]);
     assert!(load("acme_named: mytoken").is_ok());
 }
 
@@ -349,7 +349,7 @@ fn a_rule_that_cannot_be_used_is_told_with_its_line() {
     std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
     let library = playbook::load(Some(directory.path())).unwrap();
     let problems = authoring::check::lint(&library);
-    assert!(problems.iter().any(|p| p.rule == "redaction/pattern" && p.line == 3), "{problems:?}");
+    assert!(problems.iter().any(|p| p.lint == Lint::RedactionPattern && p.line == 3), "{problems:?}");
     Redactor::new(&library.redaction, false).unwrap_err();
     let endless = Redaction {
         words: [("a".to_owned(), "{b}{b}".to_owned()), ("b".to_owned(), "{a}{a}".to_owned())].into(),

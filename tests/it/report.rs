@@ -7,7 +7,7 @@ use diagnose::diagnose;
 use findings::Diagnosis;
 use findings::cluster::{Container, Ended, Pod};
 use findings::facts::Window;
-use knowledge::playbook::load;
+use knowledge::playbook::{Lint, load};
 use render::{Phrases, report_markdown, ticket};
 use report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, build};
 
@@ -209,6 +209,6 @@ fn forms_that_are_wrong_are_refused_with_their_line() {
     let wrong = "ticket: own\nschema: 1\ntitle: Ours\nengines: [vlm]\ncauses: [kernel-falt]\nfields:\n  - name: Empty\nsource: []\n";
     std::fs::write(dir.path().join("tickets/own.yaml"), wrong).unwrap();
     let library = load(Some(dir.path())).unwrap();
-    let rules: Vec<&str> = authoring::check::lint(&library).iter().map(|problem| problem.rule).collect();
-    assert_eq!(rules, ["ticket/engine", "ticket/cause", "ticket/empty", "ticket/source"]);
+    let lints: Vec<Lint> = authoring::check::lint(&library).iter().map(|problem| problem.lint).collect();
+    assert_eq!(lints, [Lint::TicketEngine, Lint::TicketCause, Lint::TicketEmpty, Lint::TicketSource]);
 }

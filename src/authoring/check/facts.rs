@@ -1,38 +1,38 @@
 //! Lints of the data behind reports: `report.yaml`, and `histograms`, `info` and `changes` of the engines' files.
 
 use super::promql;
-use knowledge::playbook::{Library, Problem, suggestion};
+use knowledge::playbook::{Library, Lint, Problem, suggestion};
 
 /// Checks that names are in the catalog, queries parse and bind, and labels are named once.
 pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
     if let Some(file) = library.files.get("report.yaml") {
         for name in library.report.all().into_iter().filter(|name| !library.signals.contains_key(*name)) {
             let hint = suggestion(name, library.signals.keys().map(String::as_str));
-            problems.push(Problem::at("report/unknown-signal", file, name, format!("unknown signal `{name}`"), hint));
+            problems.push(Problem::at(Lint::ReportUnknownSignal, file, name, format!("unknown signal `{name}`"), hint));
         }
     }
     for engine in library.engines.values() {
         let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };
-        let mut say = |rule, needle: &str, message, hint| problems.push(Problem::at(rule, file, needle, message, hint));
+        let mut say = |lint, needle: &str, message, hint| problems.push(Problem::at(lint, file, needle, message, hint));
         for names in engine.histograms.values() {
             let wrong = |name: &&String| names.is_empty() || name.ends_with("_bucket") || name.contains(['{', ' ']);
             for name in names.iter().filter(wrong) {
                 let hint = Some("write its name without `_bucket`, `_sum` or `_count`".to_owned());
-                say("histogram/name", name, format!("`{name}` is no name of a histogram"), hint);
+                say(Lint::HistogramName, name, format!("`{name}` is no name of a histogram"), hint);
             }
         }
         let infos = engine.info.iter().map(|info| (info.metric.as_str(), info.query.as_str()));
         let changes = engine.changes.values().map(|query| ("changes", query.as_str()));
         for (needle, query) in infos.chain(changes) {
-            if let Some((rule, message, hint)) = promql::problem(engine, query) {
-                say(rule, needle, format!("`{needle}`: {message}"), hint);
+            if let Some((lint, message, hint)) = promql::problem(engine, query) {
+                say(lint, needle, format!("`{needle}`: {message}"), hint);
             }
         }
         for info in &engine.info {
             let tells = !info.tells.is_empty() || !info.versions.is_empty() || info.interconnect.is_some();
             if !tells && !info.shown && !info.counts_gpus {
                 let message = format!("`{}` is asked for nothing", info.metric);
-                say("info/idle", &info.metric, message, Some("write `tells:`, `versions:` or `shown: true`".into()));
+                say(Lint::InfoIdle, &info.metric, message, Some("write `tells:`, `versions:` or `shown: true`".into()));
             }
         }
     }

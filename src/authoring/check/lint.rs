@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::file_lint::Lint;
+use super::file_lint::FileLint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use crate::generate::told;
 use knowledge::playbook::{
-    CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
-    Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
+    CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Lint, Playbook, PlaybookKind, Problem, QuickCheck,
+    REST, Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
 };
 use knowledge::signal::{Unit, VersionReq};
 
 /// Returns all problems of the data, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
     // What is to be filled in is listed line by line.
-    let found = library.left_out.iter().filter(|problem| problem.rule != "files/todo").chain(&library.remarks);
+    let found = library.left_out.iter().filter(|problem| problem.lint != Lint::FilesTodo).chain(&library.remarks);
     let mut problems: Vec<Problem> = found.cloned().collect();
     library.files.values().for_each(|file| unfinished(file, &mut problems));
     signals::signals(library, &mut problems);
@@ -31,7 +31,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     steps::lint_no_verify(library, &mut problems);
     for playbook in library.playbooks.values() {
         let path = format!("{}.yaml", playbook.playbook);
-        let mut lint = Lint { library, path: &path, problems: &mut problems };
+        let mut lint = FileLint { library, path: &path, problems: &mut problems };
         lint.evidence(&playbook.playbook, &playbook.symptom);
         lint.steps(playbook.now.iter().chain(&playbook.lasting));
         playbook.causes.iter().for_each(|entry| lint.entry(entry));
@@ -39,33 +39,36 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         for rule in &playbook.alerts {
             lint.evidence(&rule.alert, &rule.when);
             lint.rule(&rule.alert, &rule.hold, &rule.when);
-            rule.when.iter().flat_map(Evidence::checks).for_each(|(signal, _)| lint.of_prometheus("alert", signal));
+            rule.when
+                .iter()
+                .flat_map(Evidence::checks)
+                .for_each(|(signal, _)| lint.of_prometheus(Lint::AlertLogSignal, signal));
         }
         if playbook.kind == PlaybookKind::Symptom && playbook.causes.len() < 2 {
-            lint.say("playbook/few-causes", "causes", "a symptom has at least two causes that compete".into(), None);
+            lint.say(Lint::PlaybookFewCauses, "causes", "a symptom has at least two causes that compete".into(), None);
         }
         if playbook.symptom.is_empty() {
-            lint.say("playbook/no-symptom", "symptom", "nothing says when it is true".into(), None);
+            lint.say(Lint::PlaybookNoSymptom, "symptom", "nothing says when it is true".into(), None);
         }
         lint.folder(playbook);
         let test = format!("{}.test.yaml", playbook.playbook);
         if !library.files.contains_key(&test) {
             let hint = format!("write `{test}` beside it: one case per cause, one healthy");
-            lint.say("playbook/missing-test", "playbook", "no verdict test stands beside it".into(), Some(hint));
+            lint.say(Lint::PlaybookMissingTest, "playbook", "no verdict test stands beside it".into(), Some(hint));
         }
         if let Some(path) = cycle(library, &playbook.playbook) {
-            lint.say("playbook/cycle", "causes", format!("its causes lead back to it: {}", path.join(" → ")), None);
+            lint.say(Lint::PlaybookCycle, "causes", format!("its causes lead back to it: {}", path.join(" → ")), None);
         }
     }
     for cause in library.causes.values() {
         let path = format!("causes/{}.yaml", cause.cause);
-        let mut lint = Lint { library, path: &path, problems: &mut problems };
+        let mut lint = FileLint { library, path: &path, problems: &mut problems };
         lint.evidence(&cause.cause, &cause.evidence);
         lint.steps(cause.now.iter().chain(&cause.lasting));
         let used = library.playbooks.values().flat_map(|p| &p.causes).any(|e| e.target() == cause.cause);
         if !used {
             let hint = format!("write `- cause: {}` under `causes:` of a playbook that it explains", cause.cause);
-            lint.say("cause/unused", "cause", "no playbook has this cause".into(), Some(hint));
+            lint.say(Lint::CauseUnused, "cause", "no playbook has this cause".into(), Some(hint));
         }
     }
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
@@ -75,7 +78,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
 /// Reports every line of a file that is still to be filled in.
 pub(super) fn unfinished(file: &SourceFile, problems: &mut Vec<Problem>) {
     for (at, _) in file.text.lines().enumerate().filter(|(_, line)| is_unfinished(line)) {
-        problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
+        problems.push(Problem::on_line(Lint::FilesTodo, file, at + 1, "still to be filled in".into(), None));
     }
 }
 
@@ -86,7 +89,7 @@ fn healthy_fleet(library: &Library, problems: &mut Vec<Problem>) {
         if !library.signals.contains_key(signal) {
             let hint = suggestion(signal, library.signals.keys().map(String::as_str));
             let message = format!("unknown signal `{signal}`");
-            problems.push(Problem::at("healthy-fleet/unknown-signal", file, signal, message, hint));
+            problems.push(Problem::at(Lint::HealthyFleetUnknownSignal, file, signal, message, hint));
         }
     }
 }
@@ -96,32 +99,32 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get("health.yaml") else { return };
     for heading in &library.health.headings {
         for QuickCheck { signal, playbook } in &heading.checks {
-            let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, signal, message, hint));
+            let mut say = |lint, message, hint| problems.push(Problem::at(lint, file, signal, message, hint));
             if !library.signals.contains_key(signal) {
                 let hint = suggestion(signal, library.signals.keys().map(String::as_str));
-                say("health/unknown-signal", format!("unknown signal `{signal}`"), hint);
+                say(Lint::HealthUnknownSignal, format!("unknown signal `{signal}`"), hint);
             }
             let Some(id) = playbook else { continue };
             match library.playbooks.get(id) {
                 None => {
                     let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
-                    say("health/unknown-playbook", format!("unknown playbook `{id}`"), hint);
+                    say(Lint::HealthUnknownPlaybook, format!("unknown playbook `{id}`"), hint);
                 }
                 Some(playbook) if playbook.threshold(signal).is_none() => {
                     let message = format!("the symptom of `{id}` compares `{signal}` with no number");
-                    say("health/no-threshold", message, Some("leave `playbook` out: a number to know".into()));
+                    say(Lint::HealthNoThreshold, message, Some("leave `playbook` out: a number to know".into()));
                 }
                 Some(_) => {}
             }
         }
     }
-    let mut lint = Lint { library, path: "health.yaml", problems };
+    let mut lint = FileLint { library, path: "health.yaml", problems };
     for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
         lint.condition(signal, when);
-        lint.of_prometheus("health", signal);
+        lint.of_prometheus(Lint::HealthLogSignal, signal);
     }
     let checks = library.health.headings.iter().flat_map(|heading| &heading.checks);
-    checks.for_each(|check| lint.of_prometheus("health", &check.signal));
+    checks.for_each(|check| lint.of_prometheus(Lint::HealthLogSignal, &check.signal));
 }
 
 /// Checks that `kinds.yaml` names existing signals and playbooks.
@@ -130,24 +133,24 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
     for kind in &library.kinds.kinds {
         if library.kinds.kinds.iter().filter(|other| other.kind == kind.kind).count() > 1 {
             let message = format!("the kind `{}` stands here twice", kind.kind);
-            problems.push(Problem::at("kinds/twice", file, &kind.kind, message, None));
+            problems.push(Problem::at(Lint::KindsTwice, file, &kind.kind, message, None));
         }
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
-            problems.push(Problem::at("kinds/no-condition", file, &kind.kind, message, None));
+            problems.push(Problem::at(Lint::KindsNoCondition, file, &kind.kind, message, None));
         }
         if let Some(Err(why)) = kind.moves_limits().then(|| told(library, kind)).filter(|_| !kind.when.is_empty()) {
             let message = format!("the kind `{}` moves limits and cannot become a rule: {why}", kind.kind);
-            problems.push(Problem::at("kinds/no-rule", file, &kind.kind, message, None));
+            problems.push(Problem::at(Lint::KindsNoRule, file, &kind.kind, message, None));
         }
         for (signal, factor) in kind.factors.iter().filter(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
             let message = format!("`{signal}: {factor}` is no factor of a limit: expected a number above 0");
-            problems.push(Problem::at("kinds/factor", file, signal, message, None));
+            problems.push(Problem::at(Lint::KindsFactor, file, signal, message, None));
         }
         for signal in kind.factors.keys().filter(|signal| !library.signals.contains_key(*signal)) {
             let hint = suggestion(signal, library.signals.keys().map(String::as_str));
             problems.push(Problem::at(
-                "kinds/unknown-signal",
+                Lint::KindsUnknownSignal,
                 file,
                 signal,
                 format!("unknown signal `{signal}`"),
@@ -156,32 +159,31 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
         }
         for id in kind.by_past.iter().filter(|id| !library.playbooks.contains_key(*id)) {
             let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
-            problems.push(Problem::at("kinds/unknown-playbook", file, id, format!("unknown playbook `{id}`"), hint));
+            problems.push(Problem::at(Lint::KindsUnknownPlaybook, file, id, format!("unknown playbook `{id}`"), hint));
         }
     }
-    let mut lint = Lint { library, path: KINDS, problems };
+    let mut lint = FileLint { library, path: KINDS, problems };
     for (signal, when) in library.kinds.kinds.iter().flat_map(|kind| &kind.when).flat_map(Evidence::checks) {
         lint.condition(signal, when);
-        lint.of_prometheus("kinds", signal);
+        lint.of_prometheus(Lint::HealthLogSignal, signal);
     }
 }
 
-impl Lint<'_> {
+impl FileLint<'_> {
     /// Checks that a playbook of one kind does not stand in the folder of the other.
     fn folder(&mut self, playbook: &Playbook) {
         let folder = self.library.files.get(self.path).and_then(|file| file.folder);
         if let Some(other) = folder.filter(|kind| *kind != playbook.kind).map(PlaybookKind::folder) {
             let hint = format!("move it and its test to `{}/`", playbook.kind.folder());
-            self.say("playbook/folder", "kind", format!("`{other}/` is for {other}"), Some(hint));
+            self.say(Lint::PlaybookFolder, "kind", format!("`{other}/` is for {other}"), Some(hint));
         }
     }
 
     /// Checks that the signal comes from Prometheus, as alert rules and `health` need; logs are not read for them.
-    fn of_prometheus(&mut self, of: &str, signal: &str) {
+    fn of_prometheus(&mut self, lint: Lint, signal: &str) {
         if self.library.signals.get(signal).is_some_and(|signal| signal.is_of_log()) {
-            let rule = if of == "alert" { "alert/log-signal" } else { "health/log-signal" };
             let hint = "use a signal that Prometheus has; logs are read once an alert fires".to_owned();
-            self.say(rule, signal, format!("only logs tell `{signal}`"), Some(hint));
+            self.say(lint, signal, format!("only logs tell `{signal}`"), Some(hint));
         }
     }
 
@@ -189,7 +191,7 @@ impl Lint<'_> {
         let set = [&entry.cause, &entry.playbook, &entry.id].iter().filter(|id| id.is_some()).count();
         if set != 1 {
             let message = "an entry names exactly one of `cause`, `playbook` and `id`".to_owned();
-            return self.say("playbook/entry", "causes", message, None);
+            return self.say(Lint::PlaybookEntry, "causes", message, None);
         }
         if let Some(id) = &entry.cause
             && !self.library.causes.contains_key(id)
@@ -198,7 +200,7 @@ impl Lint<'_> {
             if self.library.playbooks.contains_key(id) {
                 hint = Some(format!("it is a playbook: write `playbook: {id}`"));
             }
-            self.say("playbook/unknown-cause", id, format!("unknown cause `{id}`"), hint);
+            self.say(Lint::PlaybookUnknownCause, id, format!("unknown cause `{id}`"), hint);
         }
         if let Some(id) = &entry.playbook
             && !self.library.playbooks.contains_key(id)
@@ -207,11 +209,11 @@ impl Lint<'_> {
             if self.library.causes.contains_key(id) {
                 hint = Some(format!("it is a leaf: write `cause: {id}`"));
             }
-            self.say("playbook/unknown-playbook", id, format!("unknown playbook `{id}`"), hint);
+            self.say(Lint::PlaybookUnknownPlaybook, id, format!("unknown playbook `{id}`"), hint);
         }
         if let Some(id) = &entry.id {
             if entry.title.is_none() || entry.evidence.is_empty() {
-                self.say("playbook/entry", id, format!("cause `{id}` needs a `title` and `evidence`"), None);
+                self.say(Lint::PlaybookEntry, id, format!("cause `{id}` needs a `title` and `evidence`"), None);
             }
             self.evidence(id, &entry.evidence);
             self.steps(entry.now.iter().chain(&entry.lasting));
@@ -224,10 +226,10 @@ impl Lint<'_> {
         for signal in playbook.latency.iter().map(|latency| latency.signal.as_str()).chain(parts()) {
             match self.library.signals.get(signal) {
                 Some(signal) if signal.unit == Unit::Seconds => {}
-                Some(_) => self.say("playbook/latency", signal, format!("`{signal}` is not in seconds"), None),
+                Some(_) => self.say(Lint::PlaybookLatency, signal, format!("`{signal}` is not in seconds"), None),
                 None => {
                     let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
-                    self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+                    self.say(Lint::PlaybookUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
                 }
             }
         }
@@ -236,7 +238,7 @@ impl Lint<'_> {
             if !parts().chain(rest).any(|part| part == name) {
                 let hint = format!("name a signal of its `latency: parts:`, or `{REST}`");
                 let message = format!("`explains: {name}` is no part of this playbook's latency");
-                self.say("playbook/explains", name, message, Some(hint));
+                self.say(Lint::PlaybookExplains, name, message, Some(hint));
             }
         }
     }
@@ -247,22 +249,22 @@ impl Lint<'_> {
             let several = evidence.signal.is_none() && evidence.when.is_none() && !evidence.any.is_empty();
             if !single && !several {
                 let message = format!("evidence of `{of}` needs either `signal` with `when`, or `any`");
-                self.say("evidence/shape", of, message, None);
+                self.say(Lint::EvidenceShape, of, message, None);
             }
             if evidence.weight <= 0.0 || !evidence.weight.is_finite() {
-                self.say("evidence/weight", of, format!("evidence of `{of}`: a weight is above 0"), None);
+                self.say(Lint::EvidenceWeight, of, format!("evidence of `{of}`: a weight is above 0"), None);
             }
             let past = evidence.checks().iter().any(|(_, when)| when.needs_baseline());
             if evidence.without_past || (!past && evidence.any.iter().any(|e| e.without_past)) {
                 let message = format!(
                     "evidence of `{of}`: `without_past` stands beside an alternative that compares with the past"
                 );
-                self.say("evidence/without-past", of, message, None);
+                self.say(Lint::EvidenceWithoutPast, of, message, None);
             }
             if evidence.optional || (!evidence.any.is_empty() && evidence.any.iter().all(|e| e.optional)) {
                 let message =
                     format!("evidence of `{of}`: `optional` stands at an alternative, beside one that is not optional");
-                self.say("evidence/optional", of, message, None);
+                self.say(Lint::EvidenceOptional, of, message, None);
             }
             for (signal, when) in evidence.checks() {
                 self.condition(signal, when);
@@ -272,14 +274,14 @@ impl Lint<'_> {
         let alert = self.library.playbooks.values().flat_map(|p| &p.alerts).any(|rule| rule.alert == of);
         if !alert && !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
             let message = format!("`{of}` rests on a single check that is not `required`");
-            self.say("evidence/thin", of, message, Some("mark it `required: true` or add a second check".into()));
+            self.say(Lint::EvidenceThin, of, message, Some("mark it `required: true` or add a second check".into()));
         }
     }
 
     fn condition(&mut self, signal: &str, when: &Condition) {
         let Some(definition) = self.library.signals.get(signal) else {
             let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
-            return self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+            return self.say(Lint::PlaybookUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
         };
         for comparison in when.comparisons() {
             if let Reference::Number(n) = comparison.to
@@ -287,7 +289,7 @@ impl Lint<'_> {
                 && !(-1.0..=1.0).contains(&n)
             {
                 let message = format!("`{signal}` is a ratio, 0..1, and is compared with {n}");
-                self.say("evidence/unit", &when.to_string(), message, Some(format!("write {}", n / 100.0)));
+                self.say(Lint::EvidenceUnit, &when.to_string(), message, Some(format!("write {}", n / 100.0)));
             }
         }
     }
@@ -295,12 +297,12 @@ impl Lint<'_> {
     fn rule(&mut self, alert: &str, hold: &str, when: &[Evidence]) {
         if humantime::parse_duration(hold).is_err() {
             let message = format!("alert `{alert}`: `for: {hold}` is no duration");
-            self.say("alert/for", hold, message, Some("write it like `5m`".into()));
+            self.say(Lint::AlertFor, hold, message, Some("write it like `5m`".into()));
         }
         let relative = |c: &Condition| c.needs_peers() || c.comparisons().is_empty();
         if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
             let message = format!("alert `{alert}`: only comparisons with numbers and with the past can become a rule");
-            self.say("alert/condition", alert, message, None);
+            self.say(Lint::AlertCondition, alert, message, None);
         }
     }
 
@@ -308,7 +310,7 @@ impl Lint<'_> {
         for step in steps {
             let place = steps::place(self.library, self.path, step);
             let mut say = |message: String, hint: Option<String>| {
-                let at = |(file, line)| Problem::on_line("step/engine", file, line, message, hint);
+                let at = |(file, line)| Problem::on_line(Lint::StepEngine, file, line, message, hint);
                 self.problems.extend(place.map(at));
             };
             let req = step.engine.as_deref().map(str::parse::<VersionReq>);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use knowledge::playbook::{Library, LogFile, LogRank, LogTells, Problem, SourceFile, suggestion};
+use knowledge::playbook::{Library, Lint, LogFile, LogRank, LogTells, Problem, SourceFile, suggestion};
 use knowledge::signal::VersionReq;
 
 /// Maximum relative difference between a number that was read and the example's.
@@ -19,32 +19,32 @@ pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {
 }
 
 fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<Problem>) {
-    let mut say = |rule, at: &str, message: String| problems.push(Problem::at(rule, file, at, message, None));
+    let mut say = |lint, at: &str, message: String| problems.push(Problem::at(lint, file, at, message, None));
     let mut ids = BTreeSet::new();
     for finding in &log.findings {
         let id = finding.id.as_str();
         if !ids.insert(id) {
-            say("log/twice", id, format!("`{id}` stands here twice"));
+            say(Lint::LogTwice, id, format!("`{id}` stands here twice"));
         }
         if finding.lines.is_empty() || finding.examples.is_empty() {
-            say("log/example", id, format!("`{id}` needs a pattern and a real line that it matches"));
+            say(Lint::LogExample, id, format!("`{id}` needs a pattern and a real line that it matches"));
         }
         for example in &finding.examples {
             let best = log.findings.iter().filter_map(|f| Some((f.matched(example)?, f.id.as_str()))).max();
             if best.map(|(_, best)| best) != Some(id) {
                 let matched = best.map_or("nothing".to_owned(), |(_, best)| format!("`{best}`"));
-                say("log/example", id, format!("the example of `{id}` is found by {matched}: {example}"));
+                say(Lint::LogExample, id, format!("the example of `{id}` is found by {matched}: {example}"));
             }
         }
         if finding.rank == LogRank::Root && finding.action.is_none() {
-            say("log/do", id, format!("`{id}` is a root and tells nobody what to do"));
+            say(Lint::LogDo, id, format!("`{id}` is a root and tells nobody what to do"));
         }
         if let Some(cause) = &finding.cause
             && !library.playbooks.contains_key(cause)
             && !library.causes.contains_key(cause)
             && !library.playbooks.values().flat_map(|p| &p.causes).any(|c| c.id.as_ref() == Some(cause))
         {
-            say("log/cause", cause, format!("there is no playbook or cause `{cause}`"));
+            say(Lint::LogCause, cause, format!("there is no playbook or cause `{cause}`"));
         }
         if let Some(signal) = &finding.tells {
             let log_signals =
@@ -52,42 +52,42 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
             let log_signals: Vec<String> = library.signals.iter().filter_map(log_signals).collect();
             if !log_signals.contains(signal) {
                 let hint = suggestion(signal, log_signals.iter().map(String::as_str)).unwrap_or_default();
-                say("log/tells", signal, format!("there is no signal `{signal}` that is `of: [log]` {hint}"));
+                say(Lint::LogTells, signal, format!("there is no signal `{signal}` that is `of: [log]` {hint}"));
             }
             if finding.rank > LogRank::Sign {
-                say("log/tells", signal, format!("`{id}` is no error of its own and cannot tell `{signal}`"));
+                say(Lint::LogTells, signal, format!("`{id}` is no error of its own and cannot tell `{signal}`"));
             }
         }
         if let Some(engine) = &finding.engine
             && engine.parse::<VersionReq>().is_err()
         {
-            say("log/engine", id, format!("`{engine}` is no engine with versions"));
+            say(Lint::LogEngine, id, format!("`{engine}` is no engine with versions"));
         }
         if finding.direction.is_some() && library.tables.memory_flag(&log.logs).is_none() {
-            say("log/direction", id, format!("`{id}` turns a flag that tables/memory-flags.yaml does not name"));
+            say(Lint::LogDirection, id, format!("`{id}` turns a flag that tables/memory-flags.yaml does not name"));
         }
         if finding.lines.iter().any(|pattern| pattern.trim().len() < MIN_PATTERN_CHARS) {
-            say("log/pattern", id, format!("a pattern of `{id}` is too short to tell one line from another"));
+            say(Lint::LogPattern, id, format!("a pattern of `{id}` is too short to tell one line from another"));
         }
         if !finding.source.starts_with("https://") {
-            say("log/source", id, format!("`{id}` has no https source"));
+            say(Lint::LogSource, id, format!("`{id}` has no https source"));
         }
     }
     for fact in &log.facts {
         if fact.what.is_some() != (fact.tells == LogTells::Version) {
             say(
-                "log/fact",
+                Lint::LogFact,
                 &fact.mark,
                 format!("`of` says of what `{}` tells the version, and of nothing else", fact.mark),
             );
         }
         if fact.examples.is_empty() {
-            say("log/example", &fact.mark, format!("`{}` needs a real line", fact.mark));
+            say(Lint::LogExample, &fact.mark, format!("`{}` needs a real line", fact.mark));
         }
         for example in &fact.examples {
             let read = logs::start::read(fact, &example.line);
             if example.told.is_empty() || !example.told.iter().all(|told| read.iter().any(|(n, v)| (n, v) == told)) {
-                say("log/fact", &fact.mark, format!("read {read:?} instead of {:?}", example.told));
+                say(Lint::LogFact, &fact.mark, format!("read {read:?} instead of {:?}", example.told));
             }
         }
     }
@@ -99,14 +99,14 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
                     read.get(name.as_str()).is_some_and(|v| (v - expected).abs() <= TOLERANCE * expected.abs().max(1.0))
                 });
             if !same {
-                say("log/numbers", &numbers.mark, format!("read {read:?} instead of {:?}", example.values));
+                say(Lint::LogNumbers, &numbers.mark, format!("read {read:?} instead of {:?}", example.values));
             }
         }
         if numbers.direction.is_some() && numbers.source.as_ref().is_none_or(|source| !source.starts_with("https://")) {
-            say("log/source", &numbers.mark, format!("`{}` has no https source", numbers.mark));
+            say(Lint::LogSource, &numbers.mark, format!("`{}` has no https source", numbers.mark));
         }
         if numbers.examples.is_empty() {
-            say("log/example", &numbers.mark, format!("`{}` needs a real line", numbers.mark));
+            say(Lint::LogExample, &numbers.mark, format!("`{}` needs a real line", numbers.mark));
         }
     }
 }

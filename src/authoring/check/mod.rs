@@ -1,6 +1,6 @@
 //! Checks of the data: `check` lints playbooks, signals and phrases, `test` runs the verdict tests beside them.
 //!
-//! Every finding is a [`Problem`](knowledge::playbook::Problem): rule, file, line, the line's text, and a hint.
+//! Every finding is a [`Problem`](knowledge::playbook::Problem): lint, file, line, the line's text, and a hint.
 
 mod endpoints;
 mod facts;

@@ -7,7 +7,7 @@ use fluent_bundle::FluentResource;
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
 use super::lint::unfinished;
-use knowledge::playbook::{Problem, Replacement, SourceFile, phrases as shipped, suggestion};
+use knowledge::playbook::{Lint, Problem, Replacement, SourceFile, phrases as shipped, suggestion};
 use render::{OwnPhrases, own_phrases};
 
 /// A phrase's name to its variables and the index of its file.
@@ -49,7 +49,7 @@ fn variables_by_phrase(files: &[SourceFile], problems: &mut Vec<Problem>) -> Phr
             Err((resource, errors)) => {
                 for error in errors {
                     let line = file.text.get(..error.pos.start).map_or(1, |before| before.split('\n').count());
-                    problems.push(Problem::on_line("phrase/shape", file, line, error.kind.to_string(), None));
+                    problems.push(Problem::on_line(Lint::PhraseShape, file, line, error.kind.to_string(), None));
                 }
                 resource
             }
@@ -71,7 +71,7 @@ fn variables_by_phrase(files: &[SourceFile], problems: &mut Vec<Problem>) -> Phr
                     .filter(|(_, line)| line.split('=').next().is_some_and(|k| k.trim() == key));
                 let line = line.last().map_or(1, |(at, _)| at + 1);
                 let hint = Some("remove one of them".to_owned());
-                problems.push(Problem::on_line("phrase/twice", file, line, message, hint));
+                problems.push(Problem::on_line(Lint::PhraseTwice, file, line, message, hint));
             }
         }
     }
@@ -84,7 +84,7 @@ fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], probl
         let Some(file) = files.get(*at) else { continue };
         let Some((expected, _)) = english.get(key) else {
             let hint = suggestion(key, english.keys().map(String::as_str));
-            problems.push(Problem::at("phrase/unknown", file, key, format!("nobody asks for `{key}`"), hint));
+            problems.push(Problem::at(Lint::PhraseUnknown, file, key, format!("nobody asks for `{key}`"), hint));
             continue;
         };
         let list = |names: &BTreeSet<String>| names.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
@@ -94,7 +94,7 @@ fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], probl
                 false => format!("given are {}", list(expected)),
             };
             let message = format!("`{key}` asks for `${unknown}`, which nobody gives");
-            problems.push(Problem::at("phrase/variable", file, key, message, Some(hint)));
+            problems.push(Problem::at(Lint::PhraseVariable, file, key, message, Some(hint)));
         }
     }
 }

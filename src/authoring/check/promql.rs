@@ -3,11 +3,12 @@
 use promql_parser::parser::token::{T_LOR, T_MUL};
 use promql_parser::parser::{BinaryExpr, Expr, LabelModifier};
 
+use knowledge::playbook::Lint;
 use knowledge::promql::parse;
 use knowledge::signal::{Engine, Fill, fill};
 
-/// Checks a signal's query; returns the problem's rule, a sentence and a hint.
-pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, String, Option<String>)> {
+/// Checks a signal's query; returns the problem's lint, a sentence and a hint.
+pub(super) fn problem(engine: &Engine, query: &str) -> Option<(Lint, String, Option<String>)> {
     let window = std::time::Duration::from_secs(300);
     let replica = ["cluster", "namespace"].map(str::to_owned).into_iter().chain(engine.replica.iter().cloned());
     for by in [Vec::new(), replica.collect()] {
@@ -19,18 +20,18 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
         if let Some(at) = text.match_indices('$').map(|(at, _)| at).find(unknown) {
             let placeholder: String = text[at..].chars().take_while(|c| *c == '$' || c.is_alphanumeric()).collect();
             let hint = "known are `$scope`, `$workload`, `$window`, `$by`, `$target` and `$remote`".to_owned();
-            return Some(("signal/placeholder", format!("unknown placeholder `{placeholder}`"), Some(hint)));
+            return Some((Lint::SignalPlaceholder, format!("unknown placeholder `{placeholder}`"), Some(hint)));
         }
         match parse(&text) {
             Err(error) => {
                 let hint =
                     query.contains("$scope,").then(|| "write `$scope` last in its braces: it may be empty".to_owned());
-                return Some(("signal/promql", format!("the query does not parse: {error}"), hint));
+                return Some((Lint::SignalPromql, format!("the query does not parse: {error}"), hint));
             }
             // A rule always groups; then `on ($by)` stays within the pool.
             Ok(expr) if !by.is_empty() && any(&expr, &mixes_pools) => {
                 return Some((
-                    "signal/mixed-pools",
+                    Lint::SignalMixedPools,
                     "a join without `cluster` meets the pools and targets of others: two clusters or namespaces may have \
                      the same `job` and `instance`, and an alert's rule has no scope that keeps them apart"
                         .to_owned(),
@@ -39,7 +40,7 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
             }
             Ok(expr) if any(&expr, &or_outside) => {
                 return Some((
-                    "signal/or-outside-aggregation",
+                    Lint::SignalOrOutsideAggregation,
                     "`or` joins two aggregations: in a mixed rollout the first hides the second".to_owned(),
                     Some("write `max(new or old)`, not `max(new) or max(old)`".to_owned()),
                 ));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use knowledge::playbook::{Library, Problem, REDACTION, Redaction, RedactionRule, SourceFile};
+use knowledge::playbook::{Library, Lint, Problem, REDACTION, Redaction, RedactionRule, SourceFile};
 use redact::Redactor;
 
 /// The marks around the part of an example that must be redacted.
@@ -22,7 +22,7 @@ pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
             let at = file(&error.rule);
             let hint =
                 "patterns are those of https://docs.rs/regex, without look-around and back-references".to_owned();
-            problems.push(Problem::at("redaction/pattern", at, &error.rule, error.to_string(), Some(hint)));
+            problems.push(Problem::at(Lint::RedactionPattern, at, &error.rule, error.to_string(), Some(hint)));
             return;
         }
     };
@@ -45,28 +45,28 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn say(&mut self, rule: &'static str, message: String) {
+    fn say(&mut self, lint: Lint, message: String) {
         let id = format!("id: {}", self.rule.id);
-        self.problems.push(Problem::at(rule, self.file, &id, message, None));
+        self.problems.push(Problem::at(lint, self.file, &id, message, None));
     }
 
     fn shape(&mut self, ids: &mut BTreeSet<String>) {
         let rule = self.rule;
         let id = &rule.id;
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-            self.say("redaction/id", format!("`{id}` is no id: small letters, digits and `-`"));
+            self.say(Lint::RedactionId, format!("`{id}` is no id: small letters, digits and `-`"));
         }
         if !ids.insert(id.clone()) {
-            self.say("redaction/twice", format!("`{id}` stands here twice"));
+            self.say(Lint::RedactionTwice, format!("`{id}` stands here twice"));
         }
         if rule.text.is_empty() && rule.keys.is_empty() {
-            self.say("redaction/empty", format!("`{id}` finds nothing: it needs `text` or `keys`"));
+            self.say(Lint::RedactionEmpty, format!("`{id}` finds nothing: it needs `text` or `keys`"));
         }
         if !rule.text.is_empty() && rule.examples.is_empty() {
-            self.say("redaction/example", format!("`{id}` needs an example with {BEGIN}{END} around what must go"));
+            self.say(Lint::RedactionExample, format!("`{id}` needs an example with {BEGIN}{END} around what must go"));
         }
         if !rule.keys.is_empty() && rule.key_examples.is_empty() && rule.beside.is_empty() {
-            self.say("redaction/example", format!("`{id}` needs `key_examples`"));
+            self.say(Lint::RedactionExample, format!("`{id}` needs `key_examples`"));
         }
     }
 
@@ -77,17 +77,17 @@ impl Check<'_> {
             // Numbers begin anew.
             let got = alone.another(&Redaction::default(), false).text("", &plain).into_owned();
             if got != expected || secrets.is_empty() {
-                self.say("redaction/example", format!("`{}` makes `{got}` of the example `{example}`", rule.id));
+                self.say(Lint::RedactionExample, format!("`{}` makes `{got}` of the example `{example}`", rule.id));
             }
             let got = all.text("", &plain);
             if let Some(left) = secrets.iter().find(|secret| got.contains(secret.as_str())) {
-                self.say("redaction/example", format!("`{left}` is left in `{got}`"));
+                self.say(Lint::RedactionExample, format!("`{left}` is left in `{got}`"));
             }
         }
         for near in &rule.near_misses {
             let got = all.text("", near);
             if got != near.as_str() {
-                self.say("redaction/near-miss", format!("`{near}` becomes `{got}`"));
+                self.say(Lint::RedactionNearMiss, format!("`{near}` becomes `{got}`"));
             }
         }
         let goes = |redactor: &Redactor, key: &str| {
@@ -104,10 +104,10 @@ impl Check<'_> {
             after != before
         };
         for key in rule.key_examples.iter().filter(|key| !goes(alone, key)) {
-            self.say("redaction/key", format!("the value of `{key}` stays"));
+            self.say(Lint::RedactionKey, format!("the value of `{key}` stays"));
         }
         for key in rule.key_near_misses.iter().filter(|key| goes(all, key)) {
-            self.say("redaction/key", format!("the value of `{key}` goes"));
+            self.say(Lint::RedactionKey, format!("the value of `{key}` goes"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lints of the catalog and the engines' files: every signal has a source, and every query is valid.
 
 use super::promql;
-use knowledge::playbook::{CATALOG, Library, Problem, parse, shipped, suggestion};
+use knowledge::playbook::{CATALOG, Library, Lint, Problem, parse, shipped, suggestion};
 use knowledge::signal::{Catalog, EngineKind, Signal};
 
 pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
@@ -12,33 +12,35 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let is_ours = |name: &str| our_signals.as_ref().is_some_and(|signals| signals.contains_key(name));
     for engine in library.engines.values() {
         let path = format!("signals/{}.yaml", engine.engine);
-        let mut say = |rule, needle: &str, message, hint| {
+        let mut say = |lint, needle: &str, message, hint| {
             let file = library.file_naming(&path, needle);
-            problems.extend(file.map(|file| Problem::at(rule, file, needle, message, hint)));
+            problems.extend(file.map(|file| Problem::at(lint, file, needle, message, hint)));
         };
         for (name, entry) in &engine.signals {
             if !library.signals.contains_key(name) {
                 let hint = suggestion(name, names.iter().copied());
-                say("signal/unknown", name, format!("signal `{name}` is not in the catalog"), hint);
+                say(Lint::SignalUnknown, name, format!("signal `{name}` is not in the catalog"), hint);
             }
             match (&entry.query, &entry.unsupported) {
                 // Computed from another signal, whose query is checked.
                 (Some(_), None) if library.signals.get(name).is_some_and(|signal| signal.burn.is_some()) => {}
                 (Some(query), None) => {
-                    if let Some((rule, message, hint)) = promql::problem(engine, query) {
-                        say(rule, name, format!("signal `{name}`: {message}"), hint);
+                    if let Some((lint, message, hint)) = promql::problem(engine, query) {
+                        say(lint, name, format!("signal `{name}`: {message}"), hint);
                     }
                 }
                 (None, Some(_)) => {}
-                _ => say("signal/shape", name, format!("signal `{name}` needs either `query` or `unsupported`"), None),
+                _ => {
+                    say(Lint::SignalShape, name, format!("signal `{name}` needs either `query` or `unsupported`"), None)
+                }
             }
             if let Some(window) = entry.window.as_deref().filter(|w| humantime::parse_duration(w).is_err()) {
-                say("signal/window", name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
+                say(Lint::SignalWindow, name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
             }
         }
         for probe in &engine.versions {
             if let Err(error) = probe.at_least.parse::<knowledge::signal::EngineVersion>() {
-                say("signal/version", &probe.metric, error, None);
+                say(Lint::SignalVersion, &probe.metric, error, None);
             }
         }
         // A user's own file may cover only the signals that it was written for, and a user's own signal only the
@@ -49,18 +51,23 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
         for (name, _) in library.signals.iter().filter(|(_, signal)| must_have(signal)) {
             if is_ours(name) && !engine.signals.contains_key(name) {
                 let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
-                say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
+                say(
+                    Lint::SignalUnanswered,
+                    "signals",
+                    format!("{} does not answer `{name}`", engine.engine),
+                    Some(hint),
+                );
             }
         }
         for name in engine.signals.keys() {
             if library.signals.get(name).is_some_and(|s| !s.of.contains(&engine.kind)) {
                 let hint = "add the kind to the signal's `of:` in the catalog, or leave it out here".to_owned();
-                say("signal/kind", name, format!("`{name}` is not asked of engines of this kind"), Some(hint));
+                say(Lint::SignalKind, name, format!("`{name}` is not asked of engines of this kind"), Some(hint));
             }
         }
         let serving = engine.kind == EngineKind::Serving;
         if serving && !engine.signals.contains_key("replicas_serving") {
-            say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);
+            say(Lint::SignalPool, "signals", "a serving engine must tell `replicas_serving`".into(), None);
         }
     }
     for name in names {
@@ -71,14 +78,14 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
         for unknown in parts.filter(|part| !library.signals.contains_key(*part)) {
             let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
             let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
-            problems.push(Problem::at("signal/unknown", file, name, message, hint));
+            problems.push(Problem::at(Lint::SignalUnknown, file, name, message, hint));
         }
         if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {
             let parts = [&against.signal, &against.driver];
             for unknown in parts.into_iter().filter(|part| !library.signals.contains_key(*part)) {
                 let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
                 let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
-                problems.push(Problem::at("signal/unknown", file, name, message, hint));
+                problems.push(Problem::at(Lint::SignalUnknown, file, name, message, hint));
             }
             continue;
         }
@@ -93,7 +100,7 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 false => format!("no engine tells signal `{name}`, not even as unsupported"),
             };
             let hint = (!log).then(|| "write its `query` into `signals/<engine>.yaml` beside the catalog".to_owned());
-            problems.push(Problem::at("signal/untold", file, name, message, hint));
+            problems.push(Problem::at(Lint::SignalUntold, file, name, message, hint));
         }
     }
 }

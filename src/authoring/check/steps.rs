@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::verdicts::{healthy, observations, read, test_files};
 use diagnose::{holds, invert_condition, inverted_symptom_check, judge};
 use findings::{Observations, Outcome, SymptomVerdict};
-use knowledge::playbook::{Evidence, Library, NoVerify, Problem, SourceFile, Step, Verify};
+use knowledge::playbook::{Evidence, Library, Lint, NoVerify, Problem, SourceFile, Step, Verify};
 use knowledge::signal::VersionReq;
 
 /// HTTP methods that change something.
@@ -47,9 +47,9 @@ struct OwnedStep<'a> {
 impl OwnedStep<'_> {
     /// Returns a problem at its line in the file in which it stands: that of its playbook or cause, or the user's one
     /// that changes it.
-    fn problem(&self, library: &Library, rule: &'static str, message: String, hint: Option<String>) -> Option<Problem> {
+    fn problem(&self, library: &Library, lint: Lint, message: String, hint: Option<String>) -> Option<Problem> {
         let (file, line) = place(library, &self.file, self.step)?;
-        Some(Problem::on_line(rule, file, line, message, hint))
+        Some(Problem::on_line(lint, file, line, message, hint))
     }
 
     /// Returns true if its `verify` is to be tried with a user's files: the step is a user's, or the check is on a signal
@@ -99,7 +99,7 @@ fn owned_steps<'a>(
 pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
     for owned in steps(library) {
         if let Some((message, hint)) = wrong_word(library, &owned) {
-            problems.extend(owned.problem(library, "step/no-verify", message, Some(hint.to_owned())));
+            problems.extend(owned.problem(library, Lint::StepNoVerify, message, Some(hint.to_owned())));
         }
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     for owned in steps(library) {
         let step = owned.step;
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
-        let mut say = |rule, message, hint| problems.extend(owned.problem(library, rule, message, Some(hint)));
+        let mut say = |lint, message, hint| problems.extend(owned.problem(library, lint, message, Some(hint)));
         let rows = library.tables.engine_flags.rows.iter();
         let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
         for row in rows.filter(|row| names(&step.action, &row.flag)) {
@@ -184,13 +184,13 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
                 && req.at_least.as_ref().is_none_or(|least| least < since)
             {
                 let hint = format!("write `engine: {engine} >= {since}`");
-                say("step/new-flag", format!("`{flag}` exists in {engine} only from {since}"), hint);
+                say(Lint::StepNewFlag, format!("`{flag}` exists in {engine} only from {since}"), hint);
             }
             if let Some(gone) = &row.gone
                 && req.as_ref().and_then(|req| req.below.as_ref()).is_none_or(|below| below > gone)
             {
                 let hint = format!("use {}", row.instead.as_deref().unwrap_or("nothing"));
-                say("step/dead-flag", format!("`{flag}` no longer exists in {engine} from {gone}"), hint);
+                say(Lint::StepDeadFlag, format!("`{flag}` no longer exists in {engine} from {gone}"), hint);
             }
         }
     }
@@ -263,7 +263,7 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
         let shipped = of(false);
         let cases = if own && !of(true).is_empty() { of(true) } else { shipped };
         if let Some(message) = cannot_tell(library, &owned, cases, shipped, &fleets) {
-            problems.extend(owned.problem(library, "test/verify", message, None));
+            problems.extend(owned.problem(library, Lint::TestVerify, message, None));
         }
     }
     problems

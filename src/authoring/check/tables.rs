@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::file_lint::Lint;
-use knowledge::playbook::{Library, Problem, TableHeading, XidCounts, suggestion};
+use super::file_lint::FileLint;
+use knowledge::playbook::{Library, Lint, Problem, TableHeading, XidCounts, suggestion};
 use knowledge::signal::VersionReq;
 
 /// The buckets of NVIDIA's catalog, without the workflows of single codes.
@@ -31,7 +31,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             lint.engine(&row.class, &row.engine);
             lint.source(&row.class, &row.source);
             if !(400..600).contains(&row.code) {
-                lint.say("table/code", &row.class, format!("`{}` is no HTTP status of a failure", row.code), None);
+                lint.say(Lint::TableCode, &row.class, format!("`{}` is no HTTP status of a failure", row.code), None);
             }
             if let Some(id) = &row.playbook {
                 lint.playbook(&row.class, id);
@@ -43,17 +43,17 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
         for row in &tables.xid.rows {
             let xid = row.xid.to_string();
             if row.codes().is_empty() || row.codes().any(|xid| !codes.insert(xid)) {
-                lint.say("table/twice", &xid, format!("Xid {} is empty or stands here twice", row.shown()), None);
+                lint.say(Lint::TableTwice, &xid, format!("Xid {} is empty or stands here twice", row.shown()), None);
             }
             for bucket in [Some(&row.immediate), row.investigate.as_ref()].into_iter().flatten() {
                 if !BUCKETS.contains(&bucket.as_str()) && !bucket.starts_with("WORKFLOW_") {
                     let hint = suggestion(bucket, BUCKETS);
-                    lint.say("table/bucket", bucket, format!("`{bucket}` is no bucket of NVIDIA's catalog"), hint);
+                    lint.say(Lint::TableBucket, bucket, format!("`{bucket}` is no bucket of NVIDIA's catalog"), hint);
                 }
             }
             if row.workload && row.counts == XidCounts::Critical {
                 let message = format!("Xid {} cannot be the workload's and count as critical", row.shown());
-                lint.say("table/counts", &xid, message, None);
+                lint.say(Lint::TableCounts, &xid, message, None);
             }
             lint.source(&xid, &row.source);
         }
@@ -65,10 +65,10 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             if !library.logs.contains_key(&row.engine) {
                 let message = format!("no log of `{}` is known", row.engine);
                 let hint = suggestion(&row.engine, library.logs.keys().map(String::as_str));
-                lint.say("table/engine", &row.engine, message, hint);
+                lint.say(Lint::TableEngine, &row.engine, message, hint);
             }
             if !row.flag.starts_with("--") {
-                lint.say("table/flag", &row.flag, format!("`{}` is no flag", row.flag), None);
+                lint.say(Lint::TableFlag, &row.flag, format!("`{}` is no flag", row.flag), None);
             }
         }
     });
@@ -80,11 +80,11 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             if row.gone.is_some() != row.instead.is_some() {
                 let message = format!("`{}`: `gone` and `instead` stand together", row.flag);
                 let hint = Some("write `instead: nothing` where nothing takes its place".to_owned());
-                lint.say("table/gone", &row.flag, message, hint);
+                lint.say(Lint::TableGone, &row.flag, message, hint);
             }
             if !flags.insert((&row.engine, &row.flag)) {
                 let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
-                lint.say("table/twice", &row.flag, message, None);
+                lint.say(Lint::TableTwice, &row.flag, message, None);
             }
         }
     });
@@ -95,32 +95,32 @@ fn with_file(
     library: &Library,
     heading: TableHeading<'_>,
     problems: &mut Vec<Problem>,
-    run: impl FnOnce(&mut Lint<'_>),
+    run: impl FnOnce(&mut FileLint<'_>),
 ) {
-    run(&mut Lint { library, path: &format!("tables/{}.yaml", heading.name), problems });
+    run(&mut FileLint { library, path: &format!("tables/{}.yaml", heading.name), problems });
 }
 
-impl Lint<'_> {
+impl FileLint<'_> {
     fn heading(&mut self, heading: TableHeading<'_>) {
         heading.playbooks.iter().for_each(|id| self.playbook(id, id));
         if heading.references.is_empty() {
-            self.say("table/source", "references", "nothing says where it was read".into(), None);
+            self.say(Lint::TableSource, "references", "nothing says where it was read".into(), None);
         }
     }
 
     fn playbook(&mut self, needle: &str, id: &str) {
         if !self.library.playbooks.contains_key(id) {
             let hint = suggestion(id, self.library.playbooks.keys().map(String::as_str));
-            self.say("table/unknown-playbook", needle, format!("unknown playbook `{id}`"), hint);
+            self.say(Lint::TableUnknownPlaybook, needle, format!("unknown playbook `{id}`"), hint);
         }
     }
 
     fn engine(&mut self, needle: &str, engine: &str) {
         match engine.parse::<VersionReq>() {
-            Err(error) => self.say("table/engine", needle, error, Some("write `vllm >= 0.8`".into())),
+            Err(error) => self.say(Lint::TableEngine, needle, error, Some("write `vllm >= 0.8`".into())),
             Ok(req) if !self.library.engines.contains_key(&req.engine) => {
                 let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
-                self.say("table/engine", needle, format!("unknown engine `{}`", req.engine), hint);
+                self.say(Lint::TableEngine, needle, format!("unknown engine `{}`", req.engine), hint);
             }
             Ok(_) => {}
         }
@@ -128,7 +128,7 @@ impl Lint<'_> {
 
     fn source(&mut self, needle: &str, source: &str) {
         if !source.starts_with("https://") {
-            self.say("table/source", needle, format!("`{source}` is no https address"), None);
+            self.say(Lint::TableSource, needle, format!("`{source}` is no https address"), None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use knowledge::playbook::{Library, Problem, suggestion};
+use knowledge::playbook::{Library, Lint, Problem, suggestion};
 
 pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
     let own = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
@@ -10,29 +10,34 @@ pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
         library.playbooks.keys().chain(library.causes.keys()).chain(own).map(String::as_str).collect();
     for ticket in library.tickets.values() {
         let Some(file) = library.files.get(&format!("tickets/{}.yaml", ticket.ticket)) else { continue };
-        let mut say = |rule, at: &str, message: String, hint| problems.push(Problem::at(rule, file, at, message, hint));
+        let mut say = |lint, at: &str, message: String, hint| problems.push(Problem::at(lint, file, at, message, hint));
         for engine in ticket.engines.iter().filter(|engine| !library.engines.contains_key(*engine)) {
             let hint = suggestion(engine, library.engines.keys().map(String::as_str));
-            say("ticket/engine", engine, format!("there is no engine `{engine}`"), hint);
+            say(Lint::TicketEngine, engine, format!("there is no engine `{engine}`"), hint);
         }
         for cause in ticket.causes.iter().filter(|cause| !causes.contains(cause.as_str())) {
             let hint = suggestion(cause, causes.iter().copied());
-            say("ticket/cause", cause, format!("there is no cause `{cause}`"), hint);
+            say(Lint::TicketCause, cause, format!("there is no cause `{cause}`"), hint);
         }
         let mut names = BTreeSet::new();
         for field in &ticket.fields {
             if field.holds.is_empty() && field.add.is_none() {
-                say("ticket/empty", &field.name, format!("nothing stands in the field `{}`", field.name), None);
+                say(Lint::TicketEmpty, &field.name, format!("nothing stands in the field `{}`", field.name), None);
             }
             if !names.insert(field.name.as_str()) {
-                say("ticket/twice", &field.name, format!("the field `{}` stands here twice", field.name), None);
+                say(Lint::TicketTwice, &field.name, format!("the field `{}` stands here twice", field.name), None);
             }
         }
         for source in ticket.source.iter().chain(&ticket.address).filter(|source| !source.starts_with("https://")) {
-            say("ticket/source", source, format!("`{source}` is no https address"), None);
+            say(Lint::TicketSource, source, format!("`{source}` is no https address"), None);
         }
         if ticket.source.is_empty() {
-            say("ticket/source", "source", format!("`{}` does not say where its form was read", ticket.ticket), None);
+            say(
+                Lint::TicketSource,
+                "source",
+                format!("`{}` does not say where its form was read", ticket.ticket),
+                None,
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use knowledge::playbook::{FOLDERS, Library, Problem, SourceFile, data_files, suggestion};
+use knowledge::playbook::{FOLDERS, Library, Lint, Problem, SourceFile, data_files, suggestion};
 use render::{ENGLISH, own_phrases};
 
 /// The folder of the phrases.
@@ -21,7 +21,7 @@ pub fn unread(library: &Library, dir: &Path) -> Vec<Problem> {
         .map(|path| {
             let file = SourceFile::new(path.display().to_string(), String::new());
             let hint = hint(path.strip_prefix(dir).unwrap_or(&path));
-            Problem::on_line("files/unread", &file, 1, "the file is not read".to_owned(), Some(hint))
+            Problem::on_line(Lint::FilesUnread, &file, 1, "the file is not read".to_owned(), Some(hint))
         })
         .collect()
 }

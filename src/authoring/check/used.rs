@@ -2,62 +2,62 @@
 
 use std::path::Path;
 
-use knowledge::playbook::{Library, Problem};
+use knowledge::playbook::{Library, Lint, Problem};
 
 use super::{lint, phrases, unread};
 
-/// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
+/// The lints by which something that a user wrote takes no part in a diagnosis, a message or a report. The
 /// others are about how well it is written and tested.
-const UNUSED: [&str; 45] = [
-    "alert/condition",
-    "alert/for",
-    "alert/log-signal",
-    "cause/unused",
-    "endpoint/forbidden",
-    "endpoint/pointer",
-    "evidence/shape",
-    "evidence/unit",
-    "files/unread",
-    "health/log-signal",
-    "health/no-threshold",
-    "health/unknown-playbook",
-    "health/unknown-signal",
-    "kinds/factor",
-    "kinds/no-condition",
-    "kinds/twice",
-    "kinds/unknown-playbook",
-    "kinds/unknown-signal",
-    "log/cause",
-    "log/direction",
-    "log/engine",
-    "log/tells",
-    "phrase/read",
-    "phrase/shape",
-    "phrase/unknown",
-    "phrase/variable",
-    "playbook/cycle",
-    "playbook/entry",
-    "playbook/explains",
-    "playbook/no-symptom",
-    "playbook/unknown-cause",
-    "playbook/unknown-playbook",
-    "playbook/unknown-signal",
-    "report/unknown-signal",
-    "signal/kind",
-    "signal/placeholder",
-    "signal/promql",
-    "signal/shape",
-    "signal/unknown",
-    "signal/untold",
-    "step/engine",
-    "table/engine",
-    "table/unknown-playbook",
-    "ticket/cause",
-    "ticket/engine",
+const UNUSED: [Lint; 45] = [
+    Lint::AlertCondition,
+    Lint::AlertFor,
+    Lint::AlertLogSignal,
+    Lint::CauseUnused,
+    Lint::EndpointForbidden,
+    Lint::EndpointPointer,
+    Lint::EvidenceShape,
+    Lint::EvidenceUnit,
+    Lint::FilesUnread,
+    Lint::HealthLogSignal,
+    Lint::HealthNoThreshold,
+    Lint::HealthUnknownPlaybook,
+    Lint::HealthUnknownSignal,
+    Lint::KindsFactor,
+    Lint::KindsNoCondition,
+    Lint::KindsTwice,
+    Lint::KindsUnknownPlaybook,
+    Lint::KindsUnknownSignal,
+    Lint::LogCause,
+    Lint::LogDirection,
+    Lint::LogEngine,
+    Lint::LogTells,
+    Lint::PhraseRead,
+    Lint::PhraseShape,
+    Lint::PhraseUnknown,
+    Lint::PhraseVariable,
+    Lint::PlaybookCycle,
+    Lint::PlaybookEntry,
+    Lint::PlaybookExplains,
+    Lint::PlaybookNoSymptom,
+    Lint::PlaybookUnknownCause,
+    Lint::PlaybookUnknownPlaybook,
+    Lint::PlaybookUnknownSignal,
+    Lint::ReportUnknownSignal,
+    Lint::SignalKind,
+    Lint::SignalPlaceholder,
+    Lint::SignalPromql,
+    Lint::SignalShape,
+    Lint::SignalUnknown,
+    Lint::SignalUntold,
+    Lint::StepEngine,
+    Lint::TableEngine,
+    Lint::TableUnknownPlaybook,
+    Lint::TicketCause,
+    Lint::TicketEngine,
 ];
 
-/// The rules that count for the user's own files alone.
-const OF_OWN_FILES: [&str; 4] = ["cause/unused", "log/cause", "ticket/cause", "signal/untold"];
+/// The lints that count for the user's own files alone.
+const OF_OWN_FILES: [Lint; 4] = [Lint::CauseUnused, Lint::LogCause, Lint::TicketCause, Lint::SignalUntold];
 
 /// Returns all problems of the data, of the phrases and of files that are not read.
 pub fn all(library: &Library, dir: Option<&Path>) -> Vec<Problem> {
@@ -72,8 +72,8 @@ pub fn all(library: &Library, dir: Option<&Path>) -> Vec<Problem> {
 pub fn unused(library: &Library, dir: &Path) -> Vec<Problem> {
     // What a user's whole file leaves out may leave a shipped file without its use; nobody can change that one.
     let is_theirs =
-        |problem: &Problem| !OF_OWN_FILES.contains(&problem.rule) || Path::new(&problem.file).starts_with(dir);
+        |problem: &Problem| !OF_OWN_FILES.contains(&problem.lint) || Path::new(&problem.file).starts_with(dir);
     let others = all(library, Some(dir)).into_iter();
-    let others = others.filter(|problem| UNUSED.contains(&problem.rule) && is_theirs(problem));
+    let others = others.filter(|problem| UNUSED.contains(&problem.lint) && is_theirs(problem));
     library.left_out.iter().cloned().chain(others).collect()
 }

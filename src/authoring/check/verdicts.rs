@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use diagnose::judge;
 use findings::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, reduce};
-use knowledge::playbook::{Library, Problem, SourceFile, parse, suggestion};
+use knowledge::playbook::{Library, Lint, Problem, SourceFile, parse, suggestion};
 
 /// The contents of `<playbook>.test.yaml`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -138,7 +138,7 @@ pub(super) fn read(library: &Library, file: &SourceFile) -> Result<TestFile, Box
             let part_names: Vec<&str> = parts.keys().map(String::as_str).collect();
             let message = format!("the healthy fleet has no part `{part}`");
             let hint = format!("expected one of {}", part_names.join(", "));
-            Box::new(Problem::at("test/unknown-part", file, part, message, Some(hint)))
+            Box::new(Problem::at(Lint::TestUnknownPart, file, part, message, Some(hint)))
         })?;
         for (signal, value) in values {
             test.baseline.entry(signal.clone()).or_insert(Value::Number(*value));
@@ -153,7 +153,7 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
     if let Some(signal) = test.baseline.keys().chain(case_signals).find(|name| !is_signal(name)) {
         let hint = suggestion(signal, library.signals.keys().map(String::as_str));
         return Err(Box::new(Problem::at(
-            "test/unknown-signal",
+            Lint::TestUnknownSignal,
             file,
             signal,
             format!("unknown signal `{signal}`"),
@@ -166,7 +166,7 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
             let observations = observations(library, test, case);
             let judged = judge(library, &test.playbook, &observations).ok_or_else(|| {
                 let message = format!("there is no playbook `{}`", test.playbook);
-                Box::new(Problem::at("test/playbook", file, "playbook", message, None))
+                Box::new(Problem::at(Lint::TestPlaybook, file, "playbook", message, None))
             })?;
             Ok(CaseResult {
                 playbook: test.playbook.clone(),
@@ -234,7 +234,7 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
 fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
     let mut failures = Vec::new();
     let mut fail = |message: String, hint: Option<String>| {
-        failures.push(Problem::at("test/verdict", file, &case.name, format!("{}: {message}", case.name), hint));
+        failures.push(Problem::at(Lint::TestVerdict, file, &case.name, format!("{}: {message}", case.name), hint));
     };
     if judged.symptom != case.expect.symptom {
         fail(format!("symptom is {:?}, expected {:?}", judged.symptom, case.expect.symptom), None);

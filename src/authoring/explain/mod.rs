@@ -1,11 +1,15 @@
-//! The `explain` command: a playbook's whole tree, or a single item: a code, an Xid, a flag, a log line. Pure.
+//! The `explain` command: a playbook's whole tree, or a single item: a lint, a code, an Xid, a flag, a log line. Pure.
 
+mod lint;
 mod queries;
 mod tables;
 
+pub(crate) use lint::description as lint_description;
 pub use queries::{queries_about, queries_of};
 
-use knowledge::playbook::{Evidence, Library, Node, Step, suggestion};
+use strum::VariantNames;
+
+use knowledge::playbook::{Evidence, Library, Lint, Node, Step, suggestion};
 
 /// The kinds of items, each with its argument.
 const KINDS: [(&str, &str); 6] = [
@@ -27,7 +31,7 @@ pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String
         // A signal or an engine needs no kind before its name.
         (id, None) if library.signals.contains_key(id) => tables::signal(library, id),
         (id, None) if library.engines.contains_key(id) => tables::engine(library, id),
-        (id, None) => Err(unknown(library, id)),
+        (id, None) => id.parse().map_or_else(|_| Err(unknown(library, id)), lint::named),
         ("xid", Some(name)) => tables::xid(library, name),
         ("litellm", Some(name)) => tables::litellm(library, name),
         ("flag", Some(name)) => tables::flag(library, name),
@@ -58,6 +62,7 @@ fn unknown(library: &Library, id: &str) -> String {
     let causes = library.playbooks.values().flat_map(|p| &p.causes).map(|entry| entry.target());
     let names = library.signals.keys().chain(library.engines.keys()).map(String::as_str);
     let ids = library.playbooks.keys().map(String::as_str).chain(causes).chain(names);
+    let ids = ids.chain(Lint::VARIANTS.iter().copied().filter(|_| id.contains('/')));
     let hint = suggestion(id, ids.chain(KINDS.map(|(kind, _)| kind)));
     let playbooks: Vec<&str> = library.playbooks.keys().map(String::as_str).collect();
     let kinds = KINDS.map(|(kind, value)| format!("{kind} {value}")).join(", ");

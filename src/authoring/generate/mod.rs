@@ -6,6 +6,7 @@ mod budget_panels;
 mod comparison;
 mod dashboard;
 mod format;
+mod lints;
 mod panel;
 mod pool_kinds;
 mod recording;
@@ -20,6 +21,7 @@ mod yaml;
 
 pub use dashboard::dashboard;
 pub use format::format_reference;
+pub use lints::lints;
 pub(crate) use pool_kinds::told;
 pub use rule_options::{RuleError, RuleOptions};
 pub use rules::{prometheus_rule, rules};

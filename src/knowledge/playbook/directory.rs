@@ -3,7 +3,7 @@
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-use super::{PlaybookKind, Problem, SourceFile, overrides};
+use super::{Lint, PlaybookKind, Problem, SourceFile, overrides};
 
 /// The catalog's path, as in [`Library::files`].
 pub const CATALOG: &str = "signals/catalog.yaml";
@@ -100,7 +100,7 @@ fn paths(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 fn unreadable(path: &Path, what: &str, error: &Error, hint: &str) -> Box<Problem> {
     let file = SourceFile::new(path.display().to_string(), String::new());
     let message = format!("cannot read {what}: {error}");
-    Box::new(Problem::on_line("files/unreadable", &file, 1, message, Some(hint.to_owned())))
+    Box::new(Problem::on_line(Lint::FilesUnreadable, &file, 1, message, Some(hint.to_owned())))
 }
 
 /// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder, which is returned

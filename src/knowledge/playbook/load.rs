@@ -9,8 +9,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::directory::{CATALOG, HEALTHY_FLEET, KINDS, NON_PLAYBOOK_FILES, REDACTION, library_path, read_dir};
 use super::{
-    Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction, RedactionRule,
-    Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
+    Cause, HealthyFleet, Library, Lint, LintEntry, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook,
+    Redaction, RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse,
+    suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -19,8 +20,11 @@ use crate::signal::{Catalog, Engine, EngineSignals};
 #[folder = "../../playbooks"]
 struct Shipped;
 
+/// The folder of the descriptions of the lints: they are no data of a diagnosis.
+const LINTS: &str = "lints/";
+
 /// The problems of a user's file that leave out what it says; all others refuse the data.
-const LEFT_OUT: [&str; 2] = ["signals/engine", "healthy-fleet/taken"];
+const LEFT_OUT: [Lint; 2] = [Lint::SignalsEngine, Lint::HealthyFleetTaken];
 
 /// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
 pub(super) const JOINED: &str = "+own";
@@ -28,22 +32,34 @@ pub(super) const JOINED: &str = "+own";
 /// Returns the shipped files, by path as in [`Library::files`].
 pub fn shipped() -> BTreeMap<String, SourceFile> {
     Shipped::iter()
-        .filter(|name| name.ends_with(".yaml"))
+        .filter(|name| name.ends_with(".yaml") && !name.starts_with(LINTS))
         .filter_map(|name| {
-            let text = String::from_utf8(Shipped::get(&name)?.data.into_owned()).ok()?;
             let (path, folder) = library_path(&name);
-            let file = SourceFile::new(format!("playbooks/{name}"), text);
-            Some((path.to_owned(), SourceFile { folder, ..file }))
+            Some((path.to_owned(), SourceFile { folder, ..shipped_file(&name)? }))
         })
         .collect()
+}
+
+fn shipped_file(name: &str) -> Option<SourceFile> {
+    let text = String::from_utf8(Shipped::get(name)?.data.into_owned()).ok()?;
+    Some(SourceFile::new(format!("playbooks/{name}"), text))
+}
+
+/// Returns the descriptions of the lints.
+///
+/// # Errors
+/// The first file that cannot be parsed.
+pub fn lint_entries() -> Result<BTreeMap<Lint, LintEntry>, Box<Problem>> {
+    let files = Shipped::iter().filter(|name| name.starts_with(LINTS)).filter_map(|name| shipped_file(&name));
+    let parsed: Vec<_> = files.map(|file| parse(&file)).collect::<Result<Vec<BTreeMap<_, _>>, _>>()?;
+    Ok(parsed.into_iter().flatten().collect())
 }
 
 /// Returns the shipped phrases, by file: `phrases/en/message.ftl`.
 pub fn phrases() -> Vec<SourceFile> {
     let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
     names.sort();
-    let text = |name: &str| String::from_utf8(Shipped::get(name)?.data.into_owned()).ok();
-    names.iter().filter_map(|name| Some(SourceFile::new(format!("playbooks/{name}"), text(name)?))).collect()
+    names.iter().filter_map(|name| shipped_file(name)).collect()
 }
 
 /// Loads the shipped data with the files of `dir` over it. A playbook replaces the shipped one with the same id,
@@ -93,13 +109,13 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
 /// Adds a file; it replaces the shipped one with this name.
 fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
     if let Err(problem) = parse_file(library, &name, &file) {
-        if LEFT_OUT.contains(&problem.rule) { library.left_out.push(*problem) } else { problems.push(*problem) }
+        if LEFT_OUT.contains(&problem.lint) { library.left_out.push(*problem) } else { problems.push(*problem) }
     }
     let replaced = library.files.insert(name.clone(), file.clone());
     match replaced {
         Some(other) if other.own => {
             let message = format!("{} has the same name: remove one of them", other.path);
-            problems.push(Problem::on_line("files/twice", &file, 1, message, None));
+            problems.push(Problem::on_line(Lint::FilesTwice, &file, 1, message, None));
         }
         Some(other) if other.text != file.text => {
             let id = name.split('.').next().unwrap_or(&name);
@@ -142,11 +158,11 @@ fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile,
 fn same(file: &SourceFile, (key, name): (&str, &str), id: &str, schema: u32) -> Result<(), Box<Problem>> {
     if schema != SCHEMA {
         let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");
-        return Err(Box::new(Problem::at("yaml/schema", file, "schema", message, None)));
+        return Err(Box::new(Problem::at(Lint::YamlSchema, file, "schema", message, None)));
     }
     if id != name {
         let message = format!("`{key}: {id}` must equal the file name `{name}`");
-        return Err(Box::new(Problem::at("yaml/id", file, key, message, None)));
+        return Err(Box::new(Problem::at(Lint::YamlId, file, key, message, None)));
     }
     Ok(())
 }
@@ -192,7 +208,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                     format!("the engines are {known}; a file of another one has `kind`, `detect` and more")
                 });
                 let message = format!("there is no engine `{name}` to add signals to");
-                return Err(Box::new(Problem::at("signals/engine", file, name, message, Some(hint))));
+                return Err(Box::new(Problem::at(Lint::SignalsEngine, file, name, message, Some(hint))));
             };
             for (name, own) in more.signals {
                 let shipped = engine.signals.get(&name).filter(|shipped| **shipped != own).cloned();
@@ -226,7 +242,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
             if let Some((part, _)) = fleet.parts.iter().find(taken) {
                 let message = format!("the shipped healthy fleet has a part `{part}` with other values");
                 let hint = "give it another name: the shipped verdict tests start from that one".to_owned();
-                return Err(Box::new(Problem::at("healthy-fleet/taken", file, part, message, Some(hint))));
+                return Err(Box::new(Problem::at(Lint::HealthyFleetTaken, file, part, message, Some(hint))));
             }
             library.healthy_fleet.parts.extend(fleet.parts);
         }
@@ -249,7 +265,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
             if let Some((word, _)) = redaction.words.iter().find(taken) {
                 let message = format!("the shipped rules have a word `{word}` with another pattern");
                 let hint = "give it another name: shipped rules are made of that one, and would find less".to_owned();
-                return Err(Box::new(Problem::at("redaction/word", file, word, message, Some(hint))));
+                return Err(Box::new(Problem::at(Lint::RedactionWord, file, word, message, Some(hint))));
             }
             let replaced =
                 |rule: &&RedactionRule| library.redaction.rules.iter().any(|r| r.id == rule.id && r != *rule);
@@ -291,7 +307,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                 "playbooks stand in `symptoms/` and `mechanisms/`, leaves in `causes/`, engines in `signals/`, their \
                  logs in `logs/`, known tables in `tables/`, forms in `tickets/`, changes to shipped ones in `overrides/`"
                     .to_owned();
-            return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
+            return Err(Box::new(Problem::on_line(Lint::FilesPlace, file, 1, message, Some(hint))));
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ mod health;
 mod healthy_fleet;
 mod kinds;
 mod library;
+mod lints;
 mod load;
 mod logs;
 mod overrides;
@@ -33,7 +34,8 @@ pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use kinds::{DeclaredPool, PoolKind, PoolKinds};
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{load, phrases, shipped};
+pub use lints::{Lint, LintEntry};
+pub use load::{lint_entries, load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,

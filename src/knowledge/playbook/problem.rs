@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use unicode_width::UnicodeWidthStr;
 
-use super::PlaybookKind;
+use super::{Lint, PlaybookKind};
 
 /// Maximum characters of a line in an excerpt.
 const EXCERPT_CHARS: usize = 120;
@@ -55,8 +55,8 @@ impl SourceFile {
 /// An error in the data, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The rule's name, such as `playbook/unknown-signal`.
-    pub rule: &'static str,
+    /// The lint that found it.
+    pub lint: Lint,
     /// The file as the user would name it.
     pub file: String,
     /// 1-based line.
@@ -73,20 +73,20 @@ pub struct Problem {
 
 impl Problem {
     /// Creates a problem at the first line of `file` that contains `needle`.
-    pub fn at(rule: &'static str, file: &SourceFile, needle: &str, message: String, hint: Option<String>) -> Self {
-        Self::on_line(rule, file, file.line_of(needle), message, hint)
+    pub fn at(lint: Lint, file: &SourceFile, needle: &str, message: String, hint: Option<String>) -> Self {
+        Self::on_line(lint, file, file.line_of(needle), message, hint)
     }
 
     /// Creates a problem at a 1-based line of `file`.
-    pub fn on_line(rule: &'static str, file: &SourceFile, line: usize, message: String, hint: Option<String>) -> Self {
+    pub fn on_line(lint: Lint, file: &SourceFile, line: usize, message: String, hint: Option<String>) -> Self {
         let excerpt = file.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
-        Self { rule, file: file.path.clone(), line, column: 0, excerpt, message, hint }
+        Self { lint, file: file.path.clone(), line, column: 0, excerpt, message, hint }
     }
 
     /// Creates a problem from an error of the JSON parser, with its location.
     pub fn of_json(path: &str, text: &str, error: &serde_json::Error) -> Self {
         let file = SourceFile::new(path.to_owned(), text.to_owned());
-        let problem = Self::on_line("json/shape", &file, error.line().max(1), error.to_string(), None);
+        let problem = Self::on_line(Lint::JsonShape, &file, error.line().max(1), error.to_string(), None);
         // The JSON parser counts bytes.
         let column = problem.excerpt.char_indices().take_while(|(at, _)| *at < error.column()).count();
         Self { column, ..problem }
@@ -113,7 +113,7 @@ impl fmt::Display for Problem {
         // Values of a file stand in messages too.
         let printable = |text: &str| text.replace(|c: char| c.is_control() && c != '\n', " ");
         let message = printable(&self.message).replace('\n', " ");
-        writeln!(f, "{}:{}: {message} ({})", self.file, self.line, self.rule)?;
+        writeln!(f, "{}:{}: {message} ({})", self.file, self.line, self.lint)?;
         let (excerpt, before) = self.excerpt();
         write!(f, "  {:>4} | {excerpt}", self.line)?;
         if self.column > 0 {
@@ -167,7 +167,7 @@ pub fn parse<T: DeserializeOwned>(file: &SourceFile) -> Result<T, Box<Problem>> 
         let message = error.to_string();
         let message: String = message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARS).collect();
         let hint = misspelt_key(&message);
-        Box::new(Problem { column, ..Problem::on_line("yaml/shape", file, line, message, hint) })
+        Box::new(Problem { column, ..Problem::on_line(Lint::YamlShape, file, line, message, hint) })
     })
 }
 

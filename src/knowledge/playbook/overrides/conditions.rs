@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::steps::beginning;
 use super::{Change, ConditionChange, line, quoted};
-use crate::playbook::{Comparison, Condition, Evidence, Op, Reference, Step, Verify, suggestion};
+use crate::playbook::{Comparison, Condition, Evidence, Lint, Op, Reference, Step, Verify, suggestion};
 
 /// A condition with its new value.
 pub(super) struct Moved {
@@ -95,7 +95,7 @@ impl Change<'_> {
                         "`{signal} {when}` shows that the step “{name}” worked, and can hold while `{now}` does"
                     );
                     let hint = format!("replace the step under `{key}`, with another `verify`");
-                    self.remarks.push(self.problem("override/verify", Some(moved.line), message, hint));
+                    self.remarks.push(self.problem(Lint::OverrideVerify, Some(moved.line), message, hint));
                 }
             }
         }

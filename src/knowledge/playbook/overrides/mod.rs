@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
+use super::{CauseEntry, Condition, Evidence, Library, Lint, Problem, SourceFile, Step, StepOrigin, is_unfinished};
 use conditions::Moved;
 use steps::plain;
 
@@ -215,20 +215,20 @@ impl<'a> Change<'a> {
 }
 
 impl Change<'_> {
-    fn problem(&self, rule: &'static str, line: Option<usize>, message: String, hint: String) -> Problem {
+    fn problem(&self, lint: Lint, line: Option<usize>, message: String, hint: String) -> Problem {
         let line = line.unwrap_or_else(|| self.file.line_of(self.id)).max(1);
-        Problem::on_line(rule, self.file, line, message, Some(hint))
+        Problem::on_line(lint, self.file, line, message, Some(hint))
     }
 
     /// Records a change that does not fit; at the line of the id without one of its own.
     fn leave(&mut self, line: Option<usize>, message: String, hint: String) {
-        self.left_out.push(self.problem("override/unfit", line, message, hint));
+        self.left_out.push(self.problem(Lint::OverrideUnfit, line, message, hint));
     }
 
     /// Records a change that makes no difference: often a new version ships it.
     fn idle(&mut self, line: Option<usize>, message: String) {
         let hint = "remove it: the shipped data say the same".to_owned();
-        self.remarks.push(self.problem("override/idle", line, message, hint));
+        self.remarks.push(self.problem(Lint::OverrideIdle, line, message, hint));
     }
 
     fn make(&mut self, library: &mut Library, changes: Override) {

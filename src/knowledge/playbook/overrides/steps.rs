@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::{Change, StepChanges, StepReplacement, line, quoted};
-use crate::playbook::{Step, is_unfinished};
+use crate::playbook::{Lint, Step, is_unfinished};
 
 /// Characters of a step's beginning in a hint.
 const BEGINNING_CHARS: usize = 70;
@@ -96,7 +96,7 @@ impl Change<'_> {
         let step = Step { origin: Some(self.origin(at)), ..step };
         if is_unfinished(&step.action) || step.source.as_deref().is_some_and(is_unfinished) {
             let message = format!("a step under `{key}` is still to be filled in, and is not shown");
-            let problem = self.problem("files/todo", Some(at), message, "write what is to be done".to_owned());
+            let problem = self.problem(Lint::FilesTodo, Some(at), message, "write what is to be done".to_owned());
             self.left_out.push(problem);
             return None;
         }

@@ -1,0 +1,27 @@
+//! `explain`: the description of one lint, in Markdown.
+
+use std::collections::BTreeMap;
+
+use knowledge::playbook::{Lint, LintEntry, lint_entries};
+
+/// Returns the description of a lint with its name.
+pub(super) fn named(lint: Lint) -> Result<String, String> {
+    let entries = lint_entries().map_err(|problem| problem.to_string())?;
+    let entry = entries.get(&lint).ok_or_else(|| format!("`{lint}` has no description"))?;
+    let bold = anstyle::Style::new().bold();
+    Ok(format!("{bold}{lint}{bold:#}\n\n{}", description(entry)))
+}
+
+/// Returns the description of a lint.
+pub(crate) fn description(LintEntry { finds, mend, bad, good, untested: _ }: &LintEntry) -> String {
+    format!("{finds}\n\n{}\n{mend}\n\n{}", blocks(bad), blocks(good))
+}
+
+/// Returns each file as a block of code, with its path in the first line.
+fn blocks(files: &BTreeMap<String, String>) -> String {
+    let block = |(path, text): (&String, &String)| {
+        let language = path.rsplit('.').next().unwrap_or_default();
+        format!("```{language}\n# {path}\n{text}```\n")
+    };
+    files.iter().map(block).collect()
+}
