@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::recording::{RecordingRule, by_pool, record, tells};
 use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
-use super::yaml::{block, text};
+use super::yaml::{RuleGroup, block, text};
 use knowledge::playbook::{AlertScope, Library, PoolObjectives, Promise, Severity};
 use knowledge::signal::{Engine, Matcher, RECORDED_POOL, RequestCounts, budget, matchers};
 
@@ -72,9 +72,9 @@ const ALERTS: [BurnAlert; 4] = [
     },
 ];
 
-/// Renders the rule groups of all error budgets; nothing without `slo:`.
-pub(super) fn groups(library: &Library, options: &RuleOptions) -> String {
-    let mut out = String::new();
+/// Returns the rule groups of all error budgets; nothing without `slo:`.
+pub(super) fn groups(library: &Library, options: &RuleOptions) -> Vec<RuleGroup> {
+    let mut groups = Vec::new();
     let budgets: Vec<Budget<'_>> = library.promised.iter().flat_map(budgets).collect();
     for engine in library.engines.values() {
         let mut written = BTreeSet::new();
@@ -83,30 +83,32 @@ pub(super) fn groups(library: &Library, options: &RuleOptions) -> String {
         if own.is_empty() {
             continue;
         }
-        out.push_str(&format!("  - name: llm-diagnose.record.budget.{}\n    rules:\n", engine.engine));
+        let mut group = RuleGroup::recording(&format!("budget.{}", engine.engine));
         for (own, RequestCounts { failures, requests }) in own {
             let slo = own.promise.text();
             let labels =
                 [("engine", engine.engine.as_str()), (budget::SLI, budget::sli(own.signal)), (budget::SLO, &slo)];
             for (name, query) in BY_ENGINE.into_iter().zip([&requests, &failures]) {
                 let rule = RecordingRule { signal: own.signal, each: AlertScope::Pool };
-                record(&mut out, name, &by_pool(library, engine, &rule, query, budget::STEP), &labels);
+                record(&mut group.rules, name, &by_pool(library, engine, &rule, query, budget::STEP), &labels);
             }
         }
+        groups.push(group);
     }
     let told = budgets.iter().filter(|own| library.engines.values().any(|engine| own.counts(engine).is_some()));
     let told: Vec<&Budget<'_>> = told.collect();
     if told.is_empty() {
-        return out;
+        return groups;
     }
-    out.push_str("  - name: llm-diagnose.budget\n    rules:\n");
-    counts(&mut out, &told, library);
-    burn_rates(&mut out);
+    let mut group = RuleGroup::alerting("budget");
+    counts(&mut group.rules, &told, library);
+    burn_rates(&mut group.rules);
     let signals: BTreeSet<&str> = told.iter().map(|own| own.signal).collect();
     for signal in signals {
-        ALERTS.iter().for_each(|alert| alert.write(&mut out, library, signal, options));
+        ALERTS.iter().for_each(|alert| alert.write(&mut group.rules, library, signal, options));
     }
-    out
+    groups.push(group);
+    groups
 }
 
 /// The error budget of an indicator, for the pools of an entry.

@@ -1,6 +1,7 @@
 //! Evidence as an expression over the recorded series.
 
-use super::recording::{RecordingRule, indented, tells};
+use super::recording::{RecordingRule, tells};
+use super::yaml::indented;
 use knowledge::playbook::{AlertScope, Condition, Evidence, Library, Reference};
 use knowledge::signal::{Engine, EngineKind};
 

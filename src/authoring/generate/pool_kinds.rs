@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use super::comparison::{PLAIN, part};
 use super::recording::{RecordingRule, record, tells};
 use super::rule_options::{RuleError, pool_matchers};
+use super::yaml::RuleGroup;
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, PoolKind, Reference};
 use knowledge::signal::{EngineKind, matchers, recorded_name};
 
@@ -22,17 +23,17 @@ const POOL: &str = "cluster, namespace, model_name";
 /// Those that a gateway's rows have in common with the engines behind it: it may run in a namespace of its own.
 const BEHIND_A_GATEWAY: &str = "cluster, model_name";
 
-/// Renders the group that records the kinds.
+/// Returns the group that records the kinds.
 ///
 /// # Errors
 /// Returns the first kind that recorded series cannot tell.
-pub(super) fn group(library: &Library) -> Result<String, RuleError> {
-    let mut out = "  - name: llm-diagnose.record.kinds\n    rules:\n".to_owned();
+pub(super) fn group(library: &Library) -> Result<RuleGroup, RuleError> {
+    let mut group = RuleGroup::recording("kinds");
     for kind in library.kinds.moving() {
         let refused = |why| RuleError { what: format!("the kind `{}`", kind.kind), why };
-        record(&mut out, SERIES, &told(library, kind).map_err(refused)?, &[("kind", &kind.kind)]);
+        record(&mut group.rules, SERIES, &told(library, kind).map_err(refused)?, &[("kind", &kind.kind)]);
     }
-    Ok(out)
+    Ok(group)
 }
 
 /// The pools for which evidence holds, or those for which it does not.

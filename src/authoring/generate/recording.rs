@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::yaml::{block, text};
+use super::yaml::{RuleGroup, block, indented, text};
 use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library};
 use knowledge::signal::{
     Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
@@ -85,33 +85,36 @@ pub(super) fn tells(engine: &Engine, signal: &str) -> bool {
     engine.signals.get(signal).is_some_and(|s| s.query.is_some() && s.from_labels.is_empty())
 }
 
-/// Renders the rule groups, one per engine.
-pub(super) fn groups(library: &Library, window: Duration) -> String {
+/// Returns the rule groups, one per engine.
+pub(super) fn groups(library: &Library, window: Duration) -> Vec<RuleGroup> {
     let rules = recording_rules(library);
-    let mut out = String::new();
+    let mut groups = Vec::new();
     for engine in library.engines.values() {
         let own: Vec<&RecordingRule<'_>> = rules.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
         if own.is_empty() {
             continue;
         }
-        out.push_str(&format!("  - name: llm-diagnose.record.{}\n    rules:\n", engine.engine));
-        rule(&mut out, engine, RECORDED_WINDOW, &format!("vector({})", window.as_secs()));
+        let mut group = RuleGroup::recording(&engine.engine);
+        rule(&mut group.rules, engine, RECORDED_WINDOW, &format!("vector({})", window.as_secs()));
         for recorded in own {
-            write(&mut out, library, engine, recorded, &recorded.name(), window);
+            write(&mut group.rules, library, engine, recorded, &recorded.name(), window);
         }
+        groups.push(group);
     }
     for (i, promised) in library.promised.iter().enumerate() {
         let moved: Vec<RecordingRule<'_>> =
             rules.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
         let engines = promised.library.engines.values();
         for engine in engines.filter(|engine| moved.iter().any(|recorded| tells(engine, recorded.signal))) {
-            out.push_str(&format!("  - name: llm-diagnose.record.slo{}.{}\n    rules:\n", i + 1, engine.engine));
+            let mut group = RuleGroup::recording(&format!("slo{}.{}", i + 1, engine.engine));
             for recorded in moved.iter().filter(|recorded| tells(engine, recorded.signal)) {
-                write(&mut out, &promised.library, engine, recorded, &promised_name(&recorded.name(), i), window);
+                let name = promised_name(&recorded.name(), i);
+                write(&mut group.rules, &promised.library, engine, recorded, &name, window);
             }
+            groups.push(group);
         }
     }
-    out
+    groups
 }
 
 /// Returns the name of a burn rate for the threshold of the promise at index `i` of the configuration.
@@ -245,8 +248,4 @@ fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a En
     let own = (rank(engine.kind), engine.stand_in);
     let others = library.engines.values().filter(|other| tells(other, signal));
     others.filter(|other| (rank(other.kind), other.stand_in) < own).collect()
-}
-
-pub(super) fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }

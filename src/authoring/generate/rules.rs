@@ -7,42 +7,33 @@ use std::time::Duration;
 use super::budget;
 use super::comparison::{ComparedSeries, PLAIN, part};
 use super::pool_kinds;
-use super::recording::{self, RecordingRule, indented};
+use super::recording::{self, RecordingRule};
 use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, held, pool_matchers};
-use super::yaml::{block, text};
+use super::yaml::{RuleGroup, block, indented, text};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives};
 use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
 
-/// Prefix of the groups with the recorded series of one engine.
-const RECORD: &str = "llm-diagnose.record.";
+/// The comment above the groups.
+const HEAD: &str =
+    "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.
+# First engine-neutral series, `llm:<signal>`, then alerts on them. Groups of engines that you do not run cost
+# little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.
+";
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
 /// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
 pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
-    let plain = rules(library, options)?;
-    let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();
-    let mut objects: Vec<(String, String)> = Vec::new();
-    for line in groups.lines() {
-        if let Some(group) = line.strip_prefix("  - name: ") {
-            let name = match group.strip_prefix(RECORD) {
-                Some(engine) => format!("llm-diagnose-record-{engine}"),
-                None => "llm-diagnose-alerts".to_owned(),
-            };
-            if objects.last().is_none_or(|(last, _)| *last != name) {
-                objects.push((name, String::new()));
-            }
-        }
-        if let Some((_, spec)) = objects.last_mut() {
-            spec.push_str(&if line.is_empty() { "\n".into() } else { format!("  {line}\n") });
-        }
-    }
-    let object = |(name, spec): &(String, String)| {
+    let groups = groups(library, options)?;
+    let object = |groups: &[RuleGroup]| {
+        let name = groups.first().map_or("", |group| &group.object);
+        let spec: String = groups.iter().map(|group| indented(&group.yaml()) + "\n").collect();
         format!(
             "---\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: {name}\n  labels:\n    \
              app.kubernetes.io/name: llm-diagnose\n    app.kubernetes.io/instance: llm-diagnose\nspec:\n  groups:\n{spec}"
         )
     };
-    Ok(format!("{head}{}", objects.iter().map(object).collect::<String>()))
+    let objects = groups.chunk_by(|one, next| one.object == next.object);
+    Ok(format!("{HEAD}{}", objects.map(object).collect::<String>()))
 }
 
 /// Renders the rule file.
@@ -50,16 +41,16 @@ pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<Strin
 /// # Errors
 /// Returns the first alert or kind of pools whose condition Prometheus alone cannot evaluate.
 pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
-    let mut out = String::from(
-        "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
-         # First engine-neutral series, `llm:<signal>`, then alerts on them. Groups of engines that you do not run cost\n\
-         # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
-    );
-    out.push_str(&recording::groups(library, options.window));
-    out.push_str(&pool_kinds::group(library)?);
-    out.push_str(&budget::groups(library, options));
+    let groups = groups(library, options)?;
+    Ok(format!("{HEAD}groups:\n{}", groups.iter().map(RuleGroup::yaml).collect::<String>()))
+}
+
+fn groups(library: &Library, options: &RuleOptions) -> Result<Vec<RuleGroup>, RuleError> {
+    let mut groups = recording::groups(library, options.window);
+    groups.push(pool_kinds::group(library)?);
+    groups.extend(budget::groups(library, options));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
-        out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
+        let mut group = RuleGroup::alerting(&playbook.playbook);
         for alert in &playbook.alerts {
             let what = || format!("alert `{}` of playbook `{}`", alert.alert, playbook.playbook);
             let refused = |why| RuleError { what: what(), why };
@@ -70,10 +61,11 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
                     .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
             };
             let expr = exprs.join("\nor\n");
-            write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
+            write_rule(&mut group.rules, library, playbook, alert, &expr, hold, &options.runbook_base);
         }
+        groups.push(group);
     }
-    Ok(out)
+    Ok(groups)
 }
 
 fn write_rule(
