@@ -113,7 +113,7 @@ fn links(config: &Config) -> anyhow::Result<Links> {
         Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
         None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
     };
-    Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)
+    Ok(Links::new(&key, &config.public_url, config.bundle.link_expires)?)
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -31,6 +31,11 @@ pub enum Refused {
     Expired(Timestamp),
 }
 
+/// The error for a key of download links with too few bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the key of download links has {0} bytes: at least 16 are needed")]
+pub struct ShortKey(pub usize);
+
 /// Creates and verifies links.
 #[derive(Debug)]
 pub struct Links {
@@ -44,9 +49,9 @@ impl Links {
     ///
     /// # Errors
     /// If the key is too short.
-    pub fn new(key: &[u8], public_url: &str, good_for: Duration) -> Result<Self, String> {
+    pub fn new(key: &[u8], public_url: &str, good_for: Duration) -> Result<Self, ShortKey> {
         if key.len() < KEY_BYTES / 2 {
-            return Err(format!("the key of download links has {} bytes: at least 16 are needed", key.len()));
+            return Err(ShortKey(key.len()));
         }
         let public_url = public_url.trim_end_matches('/').to_owned();
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, key), public_url, good_for })

@@ -105,9 +105,13 @@ fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSe
 /// Checks that pools have a scope's values, if they have the dimension at all, and suggests values.
 ///
 /// # Errors
-/// Returns a sentence about the first value that no series has.
-pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, rows: &[Labels]) -> Result<(), String> {
-    unknown_value(library, dimensions, rows).map_or(Ok(()), |unknown| Err(unknown.to_string()))
+/// Returns the first value that no series has.
+pub fn known_values(
+    library: &Library,
+    dimensions: &BTreeMap<String, String>,
+    rows: &[Labels],
+) -> Result<(), UnknownLabelValue> {
+    unknown_value(library, dimensions, rows).map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -132,7 +136,10 @@ mod tests {
         let checked = |dimension: &str, value: &str| {
             known_values(&library, &[(dimension.to_owned(), value.to_owned())].into(), &rows)
         };
-        assert_eq!(checked("model", "tiny-lama").unwrap_err(), "no model `tiny-lama`; there is `tiny-llama`, `qwen`");
+        assert_eq!(
+            checked("model", "tiny-lama").unwrap_err().to_string(),
+            "no model `tiny-lama`; there is `tiny-llama`, `qwen`"
+        );
         assert_eq!([checked("model", "qwen"), checked("namespace", "llm")], [Ok(()), Ok(())]);
     }
 }

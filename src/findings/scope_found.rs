@@ -71,6 +71,8 @@ impl UnknownLabelValue {
     }
 }
 
+impl std::error::Error for UnknownLabelValue {}
+
 impl fmt::Display for UnknownLabelValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |value: &str| format!("`{}`", value.replace('`', "'"));

@@ -98,7 +98,7 @@ pub fn duration_of(words: &Phrases, longest: Duration, text: &str) -> Result<Dur
 /// A silence that matches more than the incident's own alerts, or perhaps does.
 pub struct Excess {
     /// The number of other alerts; the error if Alertmanager cannot be asked.
-    others: Result<usize, String>,
+    others: Result<usize, SilenceError>,
     /// The matchers.
     pub matchers: Vec<SilenceMatcher>,
 }
@@ -107,10 +107,8 @@ impl Excess {
     /// Counts the alerts that these matchers meet besides the incident's own.
     pub async fn of(all: &[Alertmanager], incident: &Incident, matchers: Vec<SilenceMatcher>) -> Self {
         let count = alertmanager::others(all, &incident.alerts, &matchers);
-        let others = match tokio::time::timeout(COUNT_WITHIN, count).await {
-            Ok(count) => count.map_err(|error| error.to_string()),
-            Err(_) => Err(AlertmanagerError::Late.to_string()),
-        };
+        let others = tokio::time::timeout(COUNT_WITHIN, count).await;
+        let others = others.unwrap_or_else(|_| Err(AlertmanagerError::Late.into()));
         Self { others, matchers }
     }
 
@@ -141,7 +139,7 @@ impl Excess {
                 (words.line("silence-others", &n), words.text("silence-confirm-others", &n))
             }
             Err(error) => {
-                let error = [("error", Line::of(error).into())];
+                let error = [("error", Line::of(&error.to_string()).into())];
                 (words.line("silence-others-unknown", &error), words.text("silence-confirm-unknown", &[]))
             }
         }

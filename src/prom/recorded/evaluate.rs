@@ -8,6 +8,7 @@ use promql_parser::parser::{AggregateExpr, Expr, LabelModifier, Offset, VectorSe
 use super::ordered::Ordered;
 use super::value::{CountedRow, Evaluated, Key, grouped, is_counter, quantile_of};
 use super::{LOOKBACK, NAME, Points, Recorded};
+use crate::PromError::{self, NotEvaluated};
 use knowledge::alert::Labels;
 
 /// The step of a subquery that names none, in milliseconds. Source: Prometheus, `global.evaluation_interval`.
@@ -31,23 +32,23 @@ pub(super) struct Evaluation<'a> {
 
 impl Evaluation<'_> {
     /// Returns the rows of an expression; those of a number are one without labels.
-    pub(super) fn vector(&self, expr: &Expr, at: i64) -> Result<Vec<CountedRow>, String> {
+    pub(super) fn vector(&self, expr: &Expr, at: i64) -> Result<Vec<CountedRow>, PromError> {
         Ok(match self.value(expr, at)? {
             Evaluated::Rows(rows) => rows,
             Evaluated::Number(number) => vec![CountedRow::number(number)],
         })
     }
 
-    pub(super) fn number(&self, expr: &Expr, at: i64) -> Result<f64, String> {
+    pub(super) fn number(&self, expr: &Expr, at: i64) -> Result<f64, PromError> {
         match self.value(expr, at)? {
             Evaluated::Number(number) => Ok(number),
-            Evaluated::Rows(_) => Err(format!("`{expr}` is no number")),
+            Evaluated::Rows(_) => Err(NotEvaluated(format!("`{expr}` is no number"))),
         }
     }
 
-    pub(super) fn value(&self, expr: &Expr, at: i64) -> Result<Evaluated, String> {
+    pub(super) fn value(&self, expr: &Expr, at: i64) -> Result<Evaluated, PromError> {
         if Instant::now() >= self.deadline {
-            return Err(format!("`{expr}` is not evaluated in time"));
+            return Err(PromError::Late);
         }
         match expr {
             Expr::NumberLiteral(literal) => Ok(Evaluated::Number(literal.val)),
@@ -63,7 +64,7 @@ impl Evaluation<'_> {
                 ),
             }),
             Expr::StringLiteral(_) | Expr::MatrixSelector(_) | Expr::Subquery(_) | Expr::Extension(_) => {
-                Err(format!("`{expr}` is not evaluated here"))
+                Err(NotEvaluated(format!("`{expr}` is not evaluated here")))
             }
         }
     }
@@ -95,7 +96,7 @@ impl Evaluation<'_> {
 
     /// Returns the series of a range. One that holds a single sample reaches back to the one before: the reads may be
     /// further apart than the range that a query was written with.
-    pub(super) fn range(&self, expr: &Expr, at: i64) -> Result<Vec<Stretch>, String> {
+    pub(super) fn range(&self, expr: &Expr, at: i64) -> Result<Vec<Stretch>, PromError> {
         match expr {
             Expr::Paren(paren) => self.range(&paren.expr, at),
             Expr::MatrixSelector(matrix) => {
@@ -128,11 +129,11 @@ impl Evaluation<'_> {
                 let series = series.entries.into_iter();
                 Ok(series.map(|((name, labels), points)| Stretch { name, labels, points }).collect())
             }
-            _ => Err(format!("`{expr}` is no range")),
+            _ => Err(NotEvaluated(format!("`{expr}` is no range"))),
         }
     }
 
-    fn aggregate(&self, of: &AggregateExpr, at: i64) -> Result<Vec<CountedRow>, String> {
+    fn aggregate(&self, of: &AggregateExpr, at: i64) -> Result<Vec<CountedRow>, PromError> {
         let param = of.param.as_ref().map(|param| self.number(param, at)).transpose()?.unwrap_or_default();
         let rows = self.vector(&of.expr, at)?;
         let key = |row| of.modifier.as_ref().map_or_else(Vec::new, |modifier| chosen(row, modifier));
@@ -161,7 +162,7 @@ impl Evaluation<'_> {
                     out.extend(rows.into_iter().cloned());
                     continue;
                 }
-                _ => return Err(format!("`{}` is not evaluated here", of.op)),
+                _ => return Err(NotEvaluated(format!("`{}` is not evaluated here", of.op))),
             };
             out.push(CountedRow::of(&key, value, events));
         }

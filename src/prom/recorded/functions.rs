@@ -7,14 +7,15 @@ use regex::Regex;
 
 use super::evaluate::{Evaluation, Stretch, chosen, nameless};
 use super::value::{CountedRow, Evaluated, Key, LEAST, grouped, is_counter, quantile_of};
+use crate::PromError::{self, NotEvaluated};
 use crate::quantile::{quantile, sorted};
 
 impl Evaluation<'_> {
-    pub(super) fn call(&self, call: &Call, at: i64) -> Result<Evaluated, String> {
+    pub(super) fn call(&self, call: &Call, at: i64) -> Result<Evaluated, PromError> {
         let name = call.func.name;
         let args: Vec<&Expr> = call.args.args.iter().map(|arg| &**arg).collect();
-        let arg = |i: usize| args.get(i).copied().ok_or_else(|| format!("`{name}` needs more arguments"));
-        let each = |of: &dyn Fn(f64) -> f64| -> Result<Evaluated, String> {
+        let arg = |i: usize| args.get(i).copied().ok_or_else(|| NotEvaluated(format!("`{name}` needs more arguments")));
+        let each = |of: &dyn Fn(f64) -> f64| -> Result<Evaluated, PromError> {
             let mut rows: Vec<CountedRow> = self.vector(arg(0)?, at)?.into_iter().map(nameless).collect();
             rows.iter_mut().for_each(|row| row.value = of(row.value));
             Ok(Evaluated::Rows(rows))
@@ -78,7 +79,7 @@ impl Evaluation<'_> {
             "last_over_time" => self.over(arg(0)?, at, |points| Some(points.last()?.1), counts_nothing),
             _ => match range_function(name) {
                 Some(function) => self.over(arg(0)?, at, function, counts_nothing).map(without_names),
-                None => Err(format!("the function `{name}` is not evaluated here")),
+                None => Err(NotEvaluated(format!("the function `{name}` is not evaluated here"))),
             },
         }
     }
@@ -90,7 +91,7 @@ impl Evaluation<'_> {
         at: i64,
         function: impl Fn(&[(i64, f64)]) -> Option<f64>,
         counted: impl Fn(&[(i64, f64)]) -> f64,
-    ) -> Result<Evaluated, String> {
+    ) -> Result<Evaluated, PromError> {
         let computed = |Stretch { name, labels, points }: Stretch| {
             let value = function(&points)?;
             let is_counter = name.as_deref().is_some_and(is_counter);
@@ -100,7 +101,7 @@ impl Evaluation<'_> {
         Ok(Evaluated::Rows(self.range(range, at)?.into_iter().filter_map(computed).collect()))
     }
 
-    fn quantiles(&self, q: f64, of: &Expr, at: i64) -> Result<Evaluated, String> {
+    fn quantiles(&self, q: f64, of: &Expr, at: i64) -> Result<Evaluated, PromError> {
         let rows = self.vector(of, at)?;
         let all_but_bounds = LabelModifier::exclude(vec!["le"]);
         let of_group = |(key, rows): (Key<'_>, Vec<&CountedRow>)| {
@@ -114,10 +115,12 @@ impl Evaluation<'_> {
     }
 
     /// `label_replace(rows, into, replacement, from, pattern)`.
-    fn replaced(&self, args: &[&Expr], at: i64) -> Result<Evaluated, String> {
-        let [of, into, replacement, from, pattern] = args else { return Err("`label_replace` needs five".to_owned()) };
+    fn replaced(&self, args: &[&Expr], at: i64) -> Result<Evaluated, PromError> {
+        let [of, into, replacement, from, pattern] = args else {
+            return Err(NotEvaluated("`label_replace` needs five".to_owned()));
+        };
         let [into, replacement, from, pattern] = [text(into)?, text(replacement)?, text(from)?, text(pattern)?];
-        let pattern = Regex::new(&format!("^(?s:{pattern})$")).map_err(|error| error.to_string())?;
+        let pattern = Regex::new(&format!("^(?s:{pattern})$")).map_err(|error| NotEvaluated(error.to_string()))?;
         // Go reads `$1_x` as the group `1_x` too, so both need braces there; here `$1-x` is the same for both.
         let mut rows = self.vector(of, at)?;
         for row in &mut rows {
@@ -130,8 +133,10 @@ impl Evaluation<'_> {
     }
 
     /// `label_join(rows, into, separator, from…)`.
-    fn joined(&self, args: &[&Expr], at: i64) -> Result<Evaluated, String> {
-        let [of, into, separator, from @ ..] = args else { return Err("`label_join` needs three".to_owned()) };
+    fn joined(&self, args: &[&Expr], at: i64) -> Result<Evaluated, PromError> {
+        let [of, into, separator, from @ ..] = args else {
+            return Err(NotEvaluated("`label_join` needs three".to_owned()));
+        };
         let [into, separator] = [text(into)?, text(separator)?];
         let from: Vec<&str> = from.iter().map(|label| text(label)).collect::<Result<_, _>>()?;
         let mut rows = self.vector(of, at)?;
@@ -154,10 +159,10 @@ fn without_names(value: Evaluated) -> Evaluated {
     }
 }
 
-fn text(expr: &Expr) -> Result<&str, String> {
+fn text(expr: &Expr) -> Result<&str, PromError> {
     match expr {
         Expr::StringLiteral(literal) => Ok(&literal.val),
-        _ => Err(format!("`{expr}` is no text")),
+        _ => Err(NotEvaluated(format!("`{expr}` is no text"))),
     }
 }
 

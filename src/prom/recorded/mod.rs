@@ -96,9 +96,8 @@ impl Recorded {
     /// If it is no PromQL, has a function that is not known here, or takes longer than the deadline.
     pub fn query(&self, query: &str, at: i64, deadline: Instant) -> Result<Answer<Row>, PromError> {
         let expr = knowledge::promql::parse(query).map_err(PromError::NotEvaluated)?;
-        let rows = evaluate::Evaluation { recorded: self, deadline }.vector(&expr, at);
-        let why = |message| if Instant::now() < deadline { PromError::NotEvaluated(message) } else { PromError::Late };
-        let finite = rows.map_err(why)?.into_iter().filter(|row| row.value.is_finite());
+        let rows = evaluate::Evaluation { recorded: self, deadline }.vector(&expr, at)?;
+        let finite = rows.into_iter().filter(|row| row.value.is_finite());
         Ok(finite.map(|row| Row { value: row.value, labels: row.into_labels() }).collect())
     }
 

@@ -6,9 +6,10 @@ use promql_parser::parser::{BinModifier, BinaryExpr, LabelModifier, VectorMatchC
 
 use super::evaluate::{Evaluation, chosen, nameless};
 use super::value::{CountedRow, Evaluated, Key, LEAST};
+use crate::PromError::{self, NotEvaluated};
 
 impl Evaluation<'_> {
-    pub(super) fn binary(&self, of: &BinaryExpr, at: i64) -> Result<Evaluated, String> {
+    pub(super) fn binary(&self, of: &BinaryExpr, at: i64) -> Result<Evaluated, PromError> {
         let op = of.op.id();
         let modifier = of.modifier.as_ref();
         let as_bool = modifier.is_some_and(|modifier| modifier.return_bool);
@@ -37,8 +38,8 @@ fn each(
     rows: Vec<CountedRow>,
     compares: bool,
     as_bool: bool,
-    result: impl Fn(f64) -> Result<f64, String>,
-) -> Result<Evaluated, String> {
+    result: impl Fn(f64) -> Result<f64, PromError>,
+) -> Result<Evaluated, PromError> {
     let mut out = Vec::new();
     for row in rows {
         let result = result(row.value)?;
@@ -52,7 +53,7 @@ fn each(
     Ok(Evaluated::Rows(out))
 }
 
-fn computed(op: token::TokenId, a: f64, b: f64) -> Result<f64, String> {
+fn computed(op: token::TokenId, a: f64, b: f64) -> Result<f64, PromError> {
     Ok(match op {
         token::T_ADD => a + b,
         token::T_SUB => a - b,
@@ -66,7 +67,7 @@ fn computed(op: token::TokenId, a: f64, b: f64) -> Result<f64, String> {
         token::T_LSS => f64::from(a < b),
         token::T_GTE => f64::from(a >= b),
         token::T_LTE => f64::from(a <= b),
-        _ => return Err("an operator that is not evaluated here".to_owned()),
+        _ => return Err(NotEvaluated("an operator that is not evaluated here".to_owned())),
     })
 }
 
@@ -99,7 +100,7 @@ fn matched(
     left: Vec<CountedRow>,
     right: Vec<CountedRow>,
     modifier: Option<&BinModifier>,
-) -> Result<Vec<CountedRow>, String> {
+) -> Result<Vec<CountedRow>, PromError> {
     let card = modifier.map(|modifier| &modifier.card);
     let swapped = matches!(card, Some(VectorMatchCardinality::OneToMany(_)));
     let (many, one) = if swapped { (right, left) } else { (left, right) };
@@ -107,7 +108,7 @@ fn matched(
     for row in &one {
         let key = key(row, modifier);
         if ones.insert(key.clone(), row).is_some() {
-            return Err(format!("several series on one side match {key:?}"));
+            return Err(NotEvaluated(format!("several series on one side match {key:?}")));
         }
     }
     let included = match card {
@@ -120,7 +121,7 @@ fn matched(
         let key = key(row, modifier);
         let Some(other) = ones.get(&key).copied() else { continue };
         if included.is_none() && !taken.insert(key.clone()) {
-            return Err(format!("several series on both sides match {key:?}"));
+            return Err(NotEvaluated(format!("several series on both sides match {key:?}")));
         }
         let (a, b) = if swapped { (other, row) } else { (row, other) };
         let (result, own) = (computed(op, a.value, b.value)?, a.value);

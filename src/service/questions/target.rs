@@ -107,7 +107,7 @@ pub async fn known_values(
         return Ok(());
     }
     let rows: Vec<Labels> = hour.iter().chain(day.iter()).map(|row| row.labels.clone()).collect();
-    detect::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
+    Ok(detect::known_values(library, &dimensions, &rows)?)
 }
 
 /// Returns the dimensions that are equal in all matches.
