@@ -124,6 +124,13 @@ pub struct EvidenceResult {
     pub source: ValueSource,
 }
 
+impl EvidenceResult {
+    /// Returns true if there is no past value to compare with.
+    pub fn lacks_past(&self) -> bool {
+        self.why.as_deref() == Some(crate::NO_PAST)
+    }
+}
+
 /// The replicas that a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlastRadius {

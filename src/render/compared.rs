@@ -1,8 +1,9 @@
 //! The past period with which a diagnosis compared its values.
 
 use super::Phrases;
-use findings::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
+use findings::{Diagnosis, EvidenceResult, PastKind};
 use knowledge::clock;
+use knowledge::playbook::Condition;
 use message::Line;
 
 /// Names the past period with which these checks were compared, or says that there is none; `None` if no check needs
@@ -15,8 +16,8 @@ fn compared<'a>(
     let with = diagnosis.compared_with?;
     let (mut past, mut lacking) = (false, false);
     for e in evidence {
-        past |= e.baseline.is_some() && e.when.contains("baseline");
-        lacking |= e.why.as_deref() == Some(NO_PAST);
+        past |= e.baseline.is_some() && e.when.parse::<Condition>().is_ok_and(|when| when.needs_baseline());
+        lacking |= e.lacks_past();
     }
     match with.kind {
         PastKind::SameTime | PastKind::HoursBefore | PastKind::SinceStart if !past => None,

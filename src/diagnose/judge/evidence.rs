@@ -18,7 +18,7 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
             let lacks_past = |o: &Observation| o.past_incomplete.is_some() && o.incomplete.is_none();
             let no_past = used.iter().any(|(_, r)| {
                 let is_unread = || r.incomplete && observations.signals.get(&r.signal).is_some_and(lacks_past);
-                r.why.as_deref() == Some(NO_PAST) || is_unread()
+                r.lacks_past() || is_unread()
             });
             used.retain(|(e, _)| no_past || !e.without_past);
             let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
@@ -34,7 +34,7 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
             }
             // If one value is known to be fine, a comparison that only lacks its past leaves nothing undetermined.
             let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
-            results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.why.as_deref() == Some(NO_PAST)));
+            results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.lacks_past()));
             // Of several, the one with most support; of equal ones the first.
             let pick = |outcome: Outcome| {
                 let some = results.iter().rev().filter(|r| r.outcome == outcome);
