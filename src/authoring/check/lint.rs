@@ -130,36 +130,30 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
 /// Checks that `kinds.yaml` names existing signals and playbooks.
 fn kinds(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get(KINDS) else { return };
+    let mut say = |lint, needle: &str, message, hint| problems.push(Problem::at(lint, file, needle, message, hint));
     for kind in &library.kinds.kinds {
         if library.kinds.kinds.iter().filter(|other| other.kind == kind.kind).count() > 1 {
-            let message = format!("the kind `{}` stands here twice", kind.kind);
-            problems.push(Problem::at(Lint::KindsTwice, file, &kind.kind, message, None));
+            say(Lint::KindsTwice, &kind.kind, format!("the kind `{}` stands here twice", kind.kind), None);
         }
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
-            problems.push(Problem::at(Lint::KindsNoCondition, file, &kind.kind, message, None));
+            say(Lint::KindsNoCondition, &kind.kind, message, None);
         }
         if let Some(Err(why)) = kind.moves_limits().then(|| told(library, kind)).filter(|_| !kind.when.is_empty()) {
             let message = format!("the kind `{}` moves limits and cannot become a rule: {why}", kind.kind);
-            problems.push(Problem::at(Lint::KindsNoRule, file, &kind.kind, message, None));
+            say(Lint::KindsNoRule, &kind.kind, message, None);
         }
         for (signal, factor) in kind.factors.iter().filter(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
             let message = format!("`{signal}: {factor}` is no factor of a limit: expected a number above 0");
-            problems.push(Problem::at(Lint::KindsFactor, file, signal, message, None));
+            say(Lint::KindsFactor, signal, message, None);
         }
         for signal in kind.factors.keys().filter(|signal| !library.signals.contains_key(*signal)) {
             let hint = suggestion(signal, library.signals.keys().map(String::as_str));
-            problems.push(Problem::at(
-                Lint::KindsUnknownSignal,
-                file,
-                signal,
-                format!("unknown signal `{signal}`"),
-                hint,
-            ));
+            say(Lint::KindsUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
         }
         for id in kind.by_past.iter().filter(|id| !library.playbooks.contains_key(*id)) {
             let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
-            problems.push(Problem::at(Lint::KindsUnknownPlaybook, file, id, format!("unknown playbook `{id}`"), hint));
+            say(Lint::KindsUnknownPlaybook, id, format!("unknown playbook `{id}`"), hint);
         }
     }
     let mut lint = FileLint { library, path: KINDS, problems };

@@ -21,11 +21,12 @@ pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
         }
         let mut names = BTreeSet::new();
         for field in &ticket.fields {
+            let name = field.name.as_str();
             if field.holds.is_empty() && field.add.is_none() {
-                say(Lint::TicketEmpty, &field.name, format!("nothing stands in the field `{}`", field.name), None);
+                say(Lint::TicketEmpty, name, format!("nothing stands in the field `{name}`"), None);
             }
-            if !names.insert(field.name.as_str()) {
-                say(Lint::TicketTwice, &field.name, format!("the field `{}` stands here twice", field.name), None);
+            if !names.insert(name) {
+                say(Lint::TicketTwice, name, format!("the field `{name}` stands here twice"), None);
             }
         }
         for source in ticket.source.iter().chain(&ticket.address).filter(|source| !source.starts_with("https://")) {

@@ -4,7 +4,7 @@ mod lint;
 mod queries;
 mod tables;
 
-pub(crate) use lint::description as lint_description;
+pub use lint::lints;
 pub use queries::{queries_about, queries_of};
 
 use strum::VariantNames;

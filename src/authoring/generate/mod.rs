@@ -6,7 +6,6 @@ mod budget_panels;
 mod comparison;
 mod dashboard;
 mod format;
-mod lints;
 mod panel;
 mod pool_kinds;
 mod recording;
@@ -19,9 +18,9 @@ pub mod skeleton_change;
 mod table;
 mod yaml;
 
+pub use crate::explain::lints;
 pub use dashboard::dashboard;
 pub use format::format_reference;
-pub use lints::lints;
 pub(crate) use pool_kinds::told;
 pub use rule_options::{RuleError, RuleOptions};
 pub use rules::{prometheus_rule, rules};

@@ -34,7 +34,7 @@ pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use kinds::{DeclaredPool, PoolKind, PoolKinds};
 pub use library::{Children, Library, Node, NodeKind};
-pub use lints::{Lint, LintEntry};
+pub use lints::{Lint, LintEffect, LintEntry};
 pub use load::{lint_entries, load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
