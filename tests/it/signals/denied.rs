@@ -24,6 +24,10 @@ const TELLING: &[(&str, &[&str], &str, &[&str])] = &[
     ("gateway_queued", &["queued_queries", "queued_requests", "pending_requests"], "", &[]),
     ("gateway_inflight", &["in_flight", "ongoing_http"], "", &[]),
     ("gateway_loop_delay", &["event_loop_scheduling_latency", "event_loop_delay"], "_sum", &[]),
+    ("gateway_busy", &["busy_ratio"], "", &[]),
+    ("gateway_cancelled_ratio", &["responses", "error_requests"], "_total", &["code=\"499\""]),
+    ("gateway_unreached_ratio", &["upstream_responses"], "_total", &["connection_failed"]),
+    ("gateway_no_backend_ratio", &["responses", "request_errors"], "_total", &["no_available_workers"]),
     ("gateway_error_ratio", &["error_requests", "failed_requests"], "_total", &[]),
     ("gateway_fallback_ratio", &["successful_fallbacks"], "_total", &[]),
     ("gateway_redis_time_mean", &["redis_latency"], "_sum", &[]),
@@ -65,6 +69,10 @@ fn pages() -> BTreeMap<&'static str, BTreeSet<String>> {
             series.extend(named.filter_map(|line| Some(line.rsplitn(3, ' ').nth(2)?.to_owned())));
         }
         assert!(!series.is_empty(), "no page of {engine}");
+    }
+    // No capture of a router is kept: these pages have the names and labels that the programs wrote.
+    for (engine, page) in super::routers::WRITTEN {
+        out.entry(engine).or_default().extend(page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())));
     }
     out
 }

@@ -1,4 +1,5 @@
-//! SGLang's router, new and old, vLLM's, and Ray Serve. Pages are hand-written in the names and labels of their documentation.
+//! SGLang's router, new and old, vLLM's, and Ray Serve. Pages are hand-written in the names and labels of their documentation,
+//! SGLang's new ones in those that its programs write.
 
 use super::{assert_no_data, assert_table, assert_values, minute, observed, uncounted, version};
 use crate::harness::{Page, slot};
@@ -8,41 +9,51 @@ const OLD_ROUTER: usize = 135;
 const RAY: usize = 136;
 const VLLM: usize = 151;
 
-/// 100 answers, of which 4 are 503, 1 is 504, 5 are 429, 8 are 401 and 2 are 404. Of 100 answers of workers, 4 are 503,
-/// 2 are 429 and 4 are 401; the router itself answered 50 attempts that had no worker. A worker has an open breaker, one
-/// is gone.
+/// 100 answers, of which 4 are 503, 1 is 504, 5 are 429, 8 are 401, 2 are 404 and 2 of clients that left. Of 100 answers of
+/// workers, 4 are 503, 2 are 429, 4 are 401 and 5 are 500; 12 tries failed to connect and 3 timed out; the router itself
+/// answered 50 tries that had no worker. Worker `b` fails most of its tries and has an open breaker, one is gone. As smg 1.13
+/// told them, but for the tokens and times of gRPC, which are as documented.
 const SMG: &str = r#"smg_worker_health{worker="a"} 1
 smg_worker_health{worker="b"} 1
 smg_worker_health{worker="c"} -1
 smg_worker_cb_state{worker="a"} 0
 smg_worker_cb_state{worker="b"} 1
 smg_worker_cb_state{worker="c"} -1
+smg_worker_cb_outcomes_total{worker="a",outcome="success"} 80
+smg_worker_cb_outcomes_total{worker="b",outcome="success"} 8
+smg_worker_cb_outcomes_total{worker="b",outcome="failure"} 20
 smg_worker_pool_size{worker_type="regular",connection_mode="grpc",model="m"} 2
 smg_worker_requests_active{worker="a"} 9
 smg_worker_requests_active{worker="b"} 3
+smg_http_connections_active 14
 smg_worker_cb_transitions_total{worker="b",from="closed",to="open"} 6
-smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 80
+smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 78
 smg_http_responses_total{path="/.env",status_code="404",error_code="x"} 30
-smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="x"} 4
+smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="no_available_workers"} 4
 smg_http_responses_total{path="/v1/chat/completions",status_code="504",error_code="x"} 1
 smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_code="x"} 5
 smg_http_responses_total{path="/v1/chat/completions",status_code="401",error_code="x"} 8
-smg_http_responses_total{path="/v1/chat/completions",status_code="404",error_code="x"} 2
-smg_router_upstream_responses_total{router_type="http",status_code="200",error_code=""} 90
+smg_http_responses_total{path="/v1/chat/completions",status_code="404",error_code="model_not_found"} 2
+smg_http_responses_total{path="/v1/chat/completions",status_code="499",error_code="client_closed_request"} 2
+smg_router_upstream_responses_total{router_type="http",status_code="200",error_code=""} 85
+smg_router_upstream_responses_total{router_type="http",status_code="500",error_code=""} 5
 smg_router_upstream_responses_total{router_type="http",status_code="503",error_code=""} 4
 smg_router_upstream_responses_total{router_type="http",status_code="503",error_code="no_available_workers"} 50
+smg_router_upstream_responses_total{router_type="http",status_code="500",error_code="call_upstream_connection_failed"} 12
+smg_router_upstream_responses_total{router_type="http",status_code="504",error_code="call_upstream_timeout"} 3
+smg_router_upstream_responses_total{router_type="http",status_code="404",error_code="model_not_found"} 2
 smg_router_upstream_responses_total{router_type="http",status_code="429",error_code=""} 2
 smg_router_upstream_responses_total{router_type="http",status_code="401",error_code=""} 4
 smg_http_responses_total{path="/health",status_code="503",error_code="x"} 500
 smg_http_rate_limit_total{result="allowed"} 95
 smg_http_rate_limit_total{result="rejected"} 5
-smg_router_requests_total{router_type="grpc",model="m",endpoint="chat"} 120
-smg_router_request_errors_total{router_type="grpc",model="m",error_type="no_workers"} 6
-smg_router_request_errors_total{router_type="grpc",model="m",error_type="backend_error"} 12
-smg_router_request_duration_seconds_bucket{model="m",le="2"} 100
-smg_router_request_duration_seconds_bucket{model="m",le="+Inf"} 100
-smg_router_generation_duration_seconds_sum{model="m"} 150
-smg_router_generation_duration_seconds_count{model="m"} 100
+smg_router_requests_total{router_type="http",model="m",endpoint="chat"} 120
+smg_router_request_errors_total{router_type="http",model="other",error_type="no_workers"} 2
+smg_router_request_errors_total{router_type="http",model="m",error_type="unavailable"} 4
+smg_router_request_duration_seconds_bucket{router_type="http",model="m",le="2"} 100
+smg_router_request_duration_seconds_bucket{router_type="http",model="m",le="+Inf"} 100
+smg_router_request_duration_seconds_sum{router_type="http",model="m"} 150
+smg_router_request_duration_seconds_count{router_type="http",model="m"} 100
 smg_router_ttft_seconds_bucket{model="m",le="0.5"} 100
 smg_router_ttft_seconds_bucket{model="m",le="+Inf"} 100
 smg_router_ttft_seconds_sum{model="m"} 25
@@ -52,7 +63,41 @@ smg_router_tokens_total{model="m",token_type="output"} 1200
 smg_engine_waiting_requests{worker="a",model="m",dp_rank="0"} 4
 smg_engine_waiting_requests{worker="b",model="m",dp_rank="0"} 1
 smg_engine_token_usage{worker="a",model="m",dp_rank="0"} 0.7
+smg_tokio_workers 2
+smg_tokio_worker_busy_ratio{worker="0"} 0.2
+smg_tokio_worker_busy_ratio{worker="1"} 0.4
+smg_tokio_event_loop_delay_seconds_sum 8
+smg_tokio_event_loop_delay_seconds_count 4000
 smg_admission_queue_depth 2
+"#;
+
+/// sglang-router 0.3.2 as it told them: its answers name no path and none of clients that left, what failed to connect and
+/// what timed out have one code, and no series tells the requests at each worker. 80 were answered; 12 tries failed.
+const SGLANG_ROUTER: &str = r#"smg_worker_health{worker="a"} 1
+smg_worker_health{worker="b"} 0
+smg_worker_cb_outcomes_total{worker="a",outcome="success"} 80
+smg_worker_cb_outcomes_total{worker="b",outcome="failure"} 12
+smg_http_connections_active 14
+smg_http_responses_total{status_code="200",error_code=""} 80
+smg_http_responses_total{status_code="404",error_code=""} 20
+smg_router_upstream_responses_total{router_type="http",status_code="200",error_code=""} 80
+smg_router_upstream_responses_total{router_type="http",status_code="404",error_code=""} 20
+smg_router_upstream_responses_total{router_type="http",status_code="500",error_code="call_upstream_request_error"} 12
+smg_router_requests_total{router_type="http",model="m",endpoint="chat"} 100
+smg_router_request_errors_total{router_type="http",model="no-such-model",error_type="no_workers"} 20
+smg_router_request_duration_seconds_sum{router_type="http",model="m"} 40
+smg_router_request_duration_seconds_count{router_type="http",model="m"} 80
+"#;
+
+/// A router with workers over gRPC: no answer of theirs is counted by its status.
+const GRPC: &str = r#"smg_worker_health{worker="a"} 1
+smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 94
+smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="no_available_workers"} 6
+smg_router_requests_total{router_type="grpc",model="m",endpoint="chat"} 120
+smg_router_request_errors_total{router_type="grpc",model="m",error_type="no_workers"} 6
+smg_router_request_errors_total{router_type="grpc",model="m",error_type="backend_error"} 12
+smg_router_generation_duration_seconds_sum{router_type="grpc",model="m"} 150
+smg_router_generation_duration_seconds_count{router_type="grpc",model="m"} 100
 "#;
 
 const SGL: &str = r#"sgl_router_worker_health{worker="a"} 1
@@ -134,9 +179,19 @@ vllm_router_generate_duration_seconds_sum 120
 vllm_router_generate_duration_seconds_count 80
 "#;
 
+/// Pages whose names and labels are those of a program that ran.
+pub(super) const WRITTEN: [(&str, &str); 3] =
+    [("sglang-router", SMG), ("sglang-router", SGLANG_ROUTER), ("vllm-router", VLLM_ROUTER)];
+
 pub(super) fn pages() -> Vec<Page> {
-    let cases =
-        [(ROUTER, "smg", SMG), (OLD_ROUTER, "sgl", SGL), (RAY, "ray", SERVE), (VLLM, "vllm-router", VLLM_ROUTER)];
+    let cases = [
+        (ROUTER, "smg", SMG),
+        (ROUTER, "sglang-router", SGLANG_ROUTER),
+        (ROUTER, "smg-grpc", GRPC),
+        (OLD_ROUTER, "sgl", SGL),
+        (RAY, "ray", SERVE),
+        (VLLM, "vllm-router", VLLM_ROUTER),
+    ];
     cases
         .into_iter()
         .flat_map(|(case, namespace, page)| minute(case, namespace, "gateway-0", &uncounted(page), page))
@@ -176,12 +231,16 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_ttft_mean", 0.25),
         ("gateway_e2e_p99", 1.98),
         ("gateway_backend_time_mean", 1.5),
+        ("gateway_busy", 0.4),
+        ("gateway_loop_delay", 0.002),
         ("gateway_error_ratio", 0.04),
         ("gateway_failed_ratio", 0.20),
-        ("gateway_timeout_ratio", 0.01),
-        ("gateway_connection_error_ratio", 0.1),
+        ("gateway_timeout_ratio", 4.0 / 103.0),
+        ("gateway_cancelled_ratio", 0.02),
+        ("gateway_connection_error_ratio", 12.0 / 115.0),
+        ("gateway_unreached_ratio", 12.0 / 115.0),
         ("gateway_rate_limited_ratio", 0.05),
-        ("gateway_no_backend_ratio", 0.05),
+        ("gateway_no_backend_ratio", 0.04),
         ("gateway_overload_ratio", 0.05),
         ("gateway_cooldown_rate", 0.1),
         ("gateway_auth_error_ratio", 0.08),
@@ -189,12 +248,50 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_auth_ratio", 0.04),
         ("gateway_backend_limit_ratio", 0.02),
         ("gateway_backend_unavailable_ratio", 0.04),
+        ("gateway_backend_error_ratio", 0.05),
+        ("gateway_backends_failing", 1.0),
         ("gateway_unknown_model_ratio", 0.02),
         ("gateway_backends_ready", 1.0),
         ("gateway_models_gone", 0.0),
     ];
     // No cache events.
     assert_table(&seen, "sglang-router", &expected, &["gateway_scorer_errors"]);
+}
+
+#[test]
+fn sglang_router_0_3_tells_an_unknown_model_from_no_worker_and_failed_tries_from_answers() {
+    let seen = read(ROUTER, "sglang-router");
+    let expected = [
+        ("error_ratio", 0.0),
+        ("client_error_ratio", 0.2),
+        ("gateway_inflight", 14.0),
+        ("gateway_residence_time", 14.0 * 60.0 / 100.0),
+        ("gateway_backend_time_mean", 0.5),
+        ("gateway_timeout_ratio", 0.0),
+        ("gateway_connection_error_ratio", 12.0 / 112.0),
+        ("gateway_no_backend_ratio", 0.0),
+        ("gateway_unknown_model_ratio", 0.2),
+        ("gateway_backend_error_ratio", 0.0),
+        ("gateway_backends_failing", 1.0),
+        ("gateway_backends_ready", 1.0),
+    ];
+    assert_values(&seen, &expected);
+    let silent = ["gateway_cancelled_ratio", "gateway_unreached_ratio", "gateway_busy", "gateway_loop_delay"];
+    assert_no_data(&seen, &silent);
+}
+
+#[test]
+fn over_grpc_the_routers_own_errors_tell_what_failed() {
+    let seen = read(ROUTER, "smg-grpc");
+    let expected = [
+        ("gateway_connection_error_ratio", 0.1),
+        ("gateway_no_backend_ratio", 0.06),
+        ("gateway_backend_time_mean", 1.5),
+        ("gateway_timeout_ratio", 0.0),
+        ("gateway_backends_failing", 0.0),
+    ];
+    assert_values(&seen, &expected);
+    assert_no_data(&seen, &["gateway_unreached_ratio", "gateway_backend_error_ratio", "gateway_cancelled_ratio"]);
 }
 
 #[test]
@@ -207,7 +304,7 @@ fn the_names_of_the_old_router_tell_what_it_counted() {
         ("request_imbalance", 1.5),
         ("gateway_inflight", 12.0),
         ("gateway_residence_time", 12.0 / 2.0),
-        ("gateway_no_backend_ratio", 0.05),
+        ("gateway_no_backend_ratio", 0.06),
         ("gateway_cooldown_rate", 0.1),
         ("gateway_backends_ready", 1.0),
         ("replicas_serving", 1.0),
