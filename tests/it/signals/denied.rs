@@ -72,7 +72,9 @@ fn pages() -> BTreeMap<&'static str, BTreeSet<String>> {
     }
     // No capture of a router is kept: these pages have the names and labels that the programs wrote.
     for (engine, page) in super::routers::WRITTEN {
-        out.entry(engine).or_default().extend(page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())));
+        out.entry(engine)
+            .or_default()
+            .extend(page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())));
     }
     out
 }

@@ -2,7 +2,7 @@
 //! SGLang's new ones in those that its programs write.
 
 use super::{assert_no_data, assert_table, assert_values, minute, observed, uncounted, version};
-use crate::harness::{Page, slot};
+use crate::harness::{Page, Stamp, slot};
 
 const ROUTER: usize = 134;
 const OLD_ROUTER: usize = 135;
@@ -154,8 +154,10 @@ ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="gone",appli
 "#;
 
 /// 100 requests: 80 are answered, 8 are refused as wrong, and 12 fail after their last try, of whose tries 6 found no worker.
-/// Worker `b` fails most of its tries, `c` is gone.
-const VLLM_ROUTER: &str = r#"vllm_router_worker_health{worker="http://a:8000"} 1
+/// Worker `b` fails most of its tries, `c` is gone, and `d` was removed, whose series stays as it was.
+const VLLM_ROUTER: &str = r#"vllm_router_active_workers 3
+vllm_router_worker_health{worker="http://d:8000"} 1
+vllm_router_worker_health{worker="http://a:8000"} 1
 vllm_router_worker_health{worker="http://b:8000"} 1
 vllm_router_worker_health{worker="http://c:8000"} 0
 vllm_router_cb_state{worker="http://a:8000"} 0
@@ -183,6 +185,35 @@ vllm_router_generate_duration_seconds_count 80
 pub(super) const WRITTEN: [(&str, &str); 3] =
     [("sglang-router", SMG), ("sglang-router", SGLANG_ROUTER), ("vllm-router", VLLM_ROUTER)];
 
+/// Three workers were well; one is not any more, and one was removed.
+const WELL: &str = r#"vllm_router_active_workers 3
+vllm_router_worker_health{worker="a"} 1
+vllm_router_worker_health{worker="b"} 1
+vllm_router_worker_health{worker="c"} 1
+smg_worker_health{worker="a"} 1
+smg_worker_health{worker="b"} 1
+smg_worker_health{worker="c"} 1
+"#;
+const ONE_GONE: &str = r#"vllm_router_active_workers 2
+vllm_router_worker_health{worker="a"} 1
+vllm_router_worker_health{worker="b"} 0
+vllm_router_worker_health{worker="c"} 0
+smg_worker_health{worker="a"} 1
+smg_worker_health{worker="b"} 0
+smg_worker_health{worker="c"} -1
+"#;
+
+/// Two routers on one page, of which a worker was well two minutes ago.
+fn one_gone() -> [Page; 3] {
+    let of = |text: &str, time: i64| {
+        Page::new(
+            text,
+            Stamp { job: "some-job", instance: "g-0", namespace: "gone", pod: "g-0", time: slot(VLLM) + time },
+        )
+    };
+    [of(WELL, -60), of(ONE_GONE, 0), of(ONE_GONE, 60)]
+}
+
 pub(super) fn pages() -> Vec<Page> {
     let cases = [
         (ROUTER, "smg", SMG),
@@ -195,6 +226,7 @@ pub(super) fn pages() -> Vec<Page> {
     cases
         .into_iter()
         .flat_map(|(case, namespace, page)| minute(case, namespace, "gateway-0", &uncounted(page), page))
+        .chain(one_gone())
         .collect()
 }
 
@@ -251,6 +283,7 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_error_ratio", 0.05),
         ("gateway_backends_failing", 1.0),
         ("gateway_unknown_model_ratio", 0.02),
+        ("gateway_backends_missing", 0.0),
         ("gateway_backends_ready", 1.0),
         ("gateway_models_gone", 0.0),
     ];
@@ -278,6 +311,12 @@ fn sglang_router_0_3_tells_an_unknown_model_from_no_worker_and_failed_tries_from
     assert_values(&seen, &expected);
     let silent = ["gateway_cancelled_ratio", "gateway_unreached_ratio", "gateway_busy", "gateway_loop_delay"];
     assert_no_data(&seen, &silent);
+}
+
+#[test]
+fn a_worker_that_is_no_longer_well_is_missing_and_a_removed_one_is_not() {
+    let seen = read(VLLM, "gone");
+    assert_values(&seen, &[("gateway_backends_missing", 1.0), ("gateway_backends_ready", 1.0)]);
 }
 
 #[test]
@@ -370,7 +409,8 @@ fn vllms_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_no_backend_ratio", 0.06),
         ("gateway_cooldown_rate", 0.1),
         ("gateway_backends_failing", 1.0),
-        ("gateway_backends_ready", 1.0),
+        ("gateway_backends_missing", 0.0),
+        ("gateway_backends_ready", 2.0),
     ];
     assert_table(&seen, "vllm-router", &expected, &[]);
 }
