@@ -203,6 +203,16 @@ smg_worker_health{worker="b"} 0
 smg_worker_health{worker="c"} -1
 "#;
 
+/// Workers that refuse for a limit of their own: all tries are used up, and none is a failure to a breaker.
+const LIMITED: &str = r#"vllm_router_active_workers 2
+vllm_router_worker_health{worker="a"} 1
+vllm_router_worker_health{worker="b"} 1
+vllm_router_cb_outcomes_total{worker="a",outcome="success"} 120
+vllm_router_cb_outcomes_total{worker="b",outcome="success"} 120
+vllm_router_requests_total{route="/v1/chat/completions"} 60
+vllm_router_retries_exhausted_total{route="/v1/chat/completions"} 40
+"#;
+
 /// Two routers on one page, of which a worker was well two minutes ago.
 fn one_gone() -> [Page; 3] {
     let of = |text: &str, time: i64| {
@@ -222,6 +232,7 @@ pub(super) fn pages() -> Vec<Page> {
         (OLD_ROUTER, "sgl", SGL),
         (RAY, "ray", SERVE),
         (VLLM, "vllm-router", VLLM_ROUTER),
+        (VLLM, "limited", LIMITED),
     ];
     cases
         .into_iter()
@@ -412,5 +423,9 @@ fn vllms_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backends_missing", 0.0),
         ("gateway_backends_ready", 2.0),
     ];
-    assert_table(&seen, "vllm-router", &expected, &[]);
+    // Other tries failed too, so nobody can tell what the last ones ended with.
+    assert_table(&seen, "vllm-router", &expected, &["gateway_rate_limited_ratio", "gateway_backend_limit_ratio"]);
+    let limited =
+        [("gateway_rate_limited_ratio", 0.4), ("gateway_backend_limit_ratio", 0.4), ("gateway_error_ratio", 0.4)];
+    assert_values(&read(VLLM, "limited"), &limited);
 }
