@@ -1,13 +1,15 @@
 //! Firings: samples of `ALERTS`, or notifications ─▶ one firing for each uninterrupted time of a label set, and which of
 //! them are diagnosed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::runs::{self, Run, SAME_FIRING, joined, millis};
-use super::summary::{RuleCount, rule_counts};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
 
@@ -153,6 +155,30 @@ pub fn chosen(all: Vec<Firing>, most: usize) -> (Vec<Firing>, Vec<RuleCount>) {
     }
     chosen.sort_by(|a, b| (a.starts_at, &a.labels).cmp(&(b.starts_at, &b.labels)));
     (chosen, rule_counts(by_rule.values().flatten()))
+}
+
+/// The number of firings of a rule. Names of rules and causes are no keys: redaction reads a key as the name of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleCount {
+    /// The name of the alert.
+    pub rule: String,
+    /// The number of firings.
+    pub firings: usize,
+}
+
+/// Counts firings by rule, the most frequent one first.
+pub fn rule_counts<'a>(firings: impl IntoIterator<Item = &'a Firing>) -> Vec<RuleCount> {
+    let counted = counted(firings.into_iter().map(Firing::rule)).into_iter();
+    counted.map(|(rule, firings)| RuleCount { rule: rule.to_owned(), firings }).collect()
+}
+
+/// Counts equal names, the most frequent one first.
+pub(super) fn counted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, n)| Reverse(*n));
+    counts
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ pub use conclusion::{BacktestFindings, concluded};
 pub use coverage::{
     AbnormalTime, SymptomTime, UnalertedEpisode, UnalertedSymptom, covers, merged, names_pool, unalerted, without_data,
 };
-pub use firing::{AlertSamples, Firing, chosen, same_firings};
+pub use firing::{AlertSamples, Firing, RuleCount, chosen, rule_counts, same_firings};
 pub use ladder::{ThresholdBase, ThresholdLadder, ThresholdRung, add_ladders, count_firings, shipped_thresholds};
 pub use page::page;
-pub use summary::{CauseCount, OutcomeCounts, PoolOutcomes, RuleCount, RuleOutcomes, by_pool, by_rule, rule_counts};
+pub use summary::{CauseCount, OutcomeCounts, PoolOutcomes, RuleOutcomes, by_pool, by_rule};
 pub use text::text;
 
 /// The version of the JSON output; an incompatible change gets a new name.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DiagnosedFiring, Firing};
+use super::DiagnosedFiring;
+use super::firing::{RuleCount, counted};
 use report::FiringOutcome;
 
 /// The number of firings by outcome.
@@ -68,15 +69,6 @@ impl OutcomeCounts {
         let never_held = self.confirmed == 0 && self.no_cause == 0;
         never_held && self.nothing_abnormal >= NOISE && 2 * self.nothing_abnormal >= self.total()
     }
-}
-
-/// The number of firings of a rule. Names of rules and causes are no keys: redaction reads a key as the name of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RuleCount {
-    /// The name of the alert.
-    pub rule: String,
-    /// The number of firings.
-    pub firings: usize,
 }
 
 /// The number of firings for which a cause was named.
@@ -161,25 +153,10 @@ fn grouped(firings: &[DiagnosedFiring], key: fn(&DiagnosedFiring) -> &String) ->
     groups
 }
 
-/// Counts firings by rule, the most frequent one first.
-pub fn rule_counts<'a>(firings: impl IntoIterator<Item = &'a Firing>) -> Vec<RuleCount> {
-    let counted = counted(firings.into_iter().map(Firing::rule)).into_iter();
-    counted.map(|(rule, firings)| RuleCount { rule: rule.to_owned(), firings }).collect()
-}
-
 fn causes(firings: &[&DiagnosedFiring]) -> Vec<CauseCount> {
     let confirmed = firings.iter().filter(|firing| firing.outcome == FiringOutcome::Confirmed);
     let counted = counted(confirmed.filter_map(|firing| firing.chain.last().map(String::as_str))).into_iter();
     counted.map(|(cause, firings)| CauseCount { cause: cause.to_owned(), firings }).collect()
-}
-
-/// Counts equal names, the most frequent one first.
-fn counted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    names.for_each(|name| *counts.entry(name).or_default() += 1);
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, n)| Reverse(*n));
-    counts
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         GenerateCommand::BacktestSchema(output) => (json(&::backtest::schema())?, output),
         GenerateCommand::Commands(output) => (document(), output),
         GenerateCommand::Format(output) => (generate::format_reference(), output),
-        GenerateCommand::Lints(output) => (generate::lints()?, output),
+        GenerateCommand::Lints(output) => (authoring::explain::lints()?, output),
         GenerateCommand::Schema { of, output } => (json(&generate::schema(of.as_deref()))?, output),
     };
     match output.output.as_str() {

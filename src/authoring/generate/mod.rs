@@ -18,7 +18,6 @@ pub mod skeleton_change;
 mod table;
 mod yaml;
 
-pub use crate::explain::lints;
 pub use dashboard::dashboard;
 pub use format::format_reference;
 pub(crate) use pool_kinds::told;
