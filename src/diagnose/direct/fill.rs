@@ -12,7 +12,7 @@ use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, Plan, SignalNeed, engines_reporting, plan_for};
 use crate::observe::read_pages::{PageRead, PageReads, ReadPages};
 use detect::{DetectionResult, PlannedQuery, read_detection};
-use findings::observation::{Observation, Observations};
+use findings::observation::Observation;
 use findings::{Baseline, DirectRead, DirectReadReason, ExporterRemark, Request, ValueSource};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
@@ -92,8 +92,7 @@ pub(super) fn fill(
     let pods: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
     let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(pods));
-    let mut read = Observations::default();
-    let late = gather(library, &members, &plan.queries, answers, &mut read);
+    let mut read = gather(library, &members, &plan.queries, answers);
     for signal in needs.keys().copied() {
         let o = observed.observations.signals.entry(signal.to_owned()).or_default();
         if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
@@ -152,11 +151,11 @@ pub(super) fn fill(
         left_out: pages.left_out,
         remarks: remarks.into_iter().collect(),
     });
-    if late {
+    if read.degraded {
         let timed_out = answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.is_late())).count();
         observed.problems.push(format!("{timed_out} of {} queries of the pages timed out", answers.len()));
     }
-    late
+    read.degraded
 }
 
 /// Returns what is believed of an answer. An engine's signal that wants a window of its own tells of what stands still:

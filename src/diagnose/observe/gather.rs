@@ -6,12 +6,12 @@ use crate::observe::batch::QueryAnswer;
 use crate::observe::plan::{HISTOGRAM, POD_AND_NODE, tier};
 use detect::{PlannedQuery, QueryPurpose};
 use findings::Request;
-use findings::observation::{Observations, Replica, reduce};
+use findings::observation::{Observation, Observations, Replica, reduce};
 use findings::scope::{POD_LABELS, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, RunsOn};
 use knowledge::signal::{Engine, EngineKind, PoolAggregation, histograms};
-use prom::Row;
+use prom::{PromError, Row};
 
 /// Labels that name the node of a row without a pod.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
@@ -156,117 +156,141 @@ fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnsw
     runs_on
 }
 
-/// Converts answers to observations; returns true if Prometheus was unavailable or timed out.
-pub(crate) fn gather(
-    library: &Library,
-    members: &Members,
-    asks: &[PlannedQuery],
-    answers: &[QueryAnswer],
-    observations: &mut Observations,
-) -> bool {
-    let mut degraded = false;
+/// The values of answers, by signal.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) signals: BTreeMap<String, Observation>,
+    /// The GPUs of each replica, if their exporter names it.
+    pub(crate) gpus: BTreeMap<String, BTreeSet<String>>,
+    /// True if Prometheus was unavailable or timed out.
+    pub(crate) degraded: bool,
+}
+
+impl Gathered {
+    /// Returns the values as observations that know no pool.
+    pub(crate) fn observations(self) -> Observations {
+        Observations { signals: self.signals, places: self.gpus, ..Observations::default() }
+    }
+}
+
+/// Converts answers to values by signal.
+pub(crate) fn gather(library: &Library, members: &Members, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Gathered {
+    let mut gathered = Gathered::default();
     let mut tier_with_data: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
-    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let of_pool = |ask: &PlannedQuery| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
-    let with_known_rows: BTreeSet<(&str, QueryPurpose)> = asks
-        .iter()
-        .zip(answers)
-        .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
-        .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
-        .filter(|(_, rows)| rows.iter().any(|row| members.owns(&row.labels) == Some(RowOwnership::Known)))
-        .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
-        .collect();
+    let with_known_rows = with_known_rows(library, members, asks, answers);
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
             continue;
         };
-        let entry = engine.signals.get(&ask.signal);
-        let o = observations.signals.entry(ask.signal.clone()).or_default();
+        let o = gathered.signals.entry(ask.signal.clone()).or_default();
         let rows = match answer {
             Ok(rows) => rows,
             Err(error) => {
-                degraded |= error.is_unavailable();
-                o.late |=
-                    error.is_late() && !matches!(ask.purpose, QueryPurpose::BeforeReplicas | QueryPurpose::BeforePool);
-                if matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool) {
-                    o.why.get_or_insert_with(|| error.to_string());
-                    o.query.get_or_insert_with(|| ask.query.clone());
-                }
+                gathered.degraded |= error.is_unavailable();
+                say_why(o, ask, error);
                 continue;
             }
         };
-        let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
-        let own_rows = || {
-            rows.iter().filter(|row| {
-                let is_known = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
-                engine.kind.is_pool()
-                    || match members.owns(&row.labels) {
-                        Some(RowOwnership::Known) => true,
-                        Some(RowOwnership::Open) => !is_known,
-                        None => false,
-                    }
-            })
+        let is_known = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
+        let own = |row: &&Row| {
+            engine.kind.is_pool()
+                || match members.owns(&row.labels) {
+                    Some(RowOwnership::Known) => true,
+                    Some(RowOwnership::Open) => !is_known,
+                    None => false,
+                }
         };
         if engine.kind == EngineKind::Gpu && ask.purpose == QueryPurpose::Replicas {
-            for (pod, gpu) in
-                own_rows().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
-            {
-                places.entry(pod.to_owned()).or_default().insert(gpu.to_owned());
+            let of_pod = |row: &Row| {
+                Some((first(&row.labels, &POD_LABELS)?.to_owned(), first(&row.labels, &GPU_LABELS)?.to_owned()))
+            };
+            for (pod, gpu) in rows.iter().filter(own).filter_map(of_pod) {
+                gathered.gpus.entry(pod).or_default().insert(gpu);
             }
         }
-        let mut values = own_rows()
-            .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
-            .peekable();
+        let entry = engine.signals.get(&ask.signal);
+        let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
+        let named = |row: &Row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?));
+        let values: Vec<(String, f64)> = rows.iter().filter(own).filter_map(named).collect();
         // Values of two engines for the same requests do not add up.
         let tier = tier(library, &ask.signal, engine);
         if tier_with_data.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
             continue;
         }
-        if values.peek().is_some() {
+        if !values.is_empty() {
             tier_with_data.insert(&ask.signal, tier);
         }
         if let Some(said) = rows.incomplete() {
-            let of_present = matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool);
-            let incomplete = if of_present { &mut o.incomplete } else { &mut o.past_incomplete };
+            let incomplete = if is_of_present(ask.purpose) { &mut o.incomplete } else { &mut o.past_incomplete };
             incomplete.get_or_insert_with(|| said.to_owned());
         }
-        match ask.purpose {
-            QueryPurpose::Replicas => {
-                merge(&mut o.replicas, values, signal.fleet);
-                o.answered = true;
-                if let Some(value) = reduce(signal.fleet, o.replicas.iter().map(|r| r.value)) {
-                    o.value = Some(value);
-                }
-                o.query = Some(ask.query.clone());
-                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
-            }
-            QueryPurpose::Pool => {
-                o.value = o.value.or_else(|| values.map(|(_, v)| v).next());
-                o.answered = true;
-                o.query = Some(ask.query.clone());
-                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
-            }
-            QueryPurpose::PastReplicas | QueryPurpose::BeforeReplicas => {
-                let mut replicas = Vec::new();
-                merge(&mut replicas, values, signal.fleet);
-                let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
-                let past = if ask.purpose == QueryPurpose::PastReplicas { &mut o.baseline } else { &mut o.before };
-                *past = value.or(*past);
-            }
-            QueryPurpose::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
-            QueryPurpose::BeforePool => o.before = values.map(|(_, v)| v).next().or(o.before),
-            QueryPurpose::Native | QueryPurpose::Nodes => {}
+        if is_of_present(ask.purpose) {
+            o.answered = true;
+            o.query = Some(ask.query.clone());
+            o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
         }
+        add_values(o, ask.purpose, values, signal.fleet);
     }
-    for (replica, gpus) in places {
-        observations.places.entry(replica).or_default().extend(gpus);
+    say_what_is_native(asks, answers, &mut gathered.signals);
+    gathered
+}
+
+/// Returns the queries for which some rows name the pool's own replicas; their other rows are not the pool's.
+fn with_known_rows<'a>(
+    library: &Library,
+    members: &Members,
+    asks: &'a [PlannedQuery],
+    answers: &[QueryAnswer],
+) -> BTreeSet<(&'a str, QueryPurpose)> {
+    let of_pool = |ask: &PlannedQuery| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
+    let is_known = |row: &Row| members.owns(&row.labels) == Some(RowOwnership::Known);
+    asks.iter()
+        .zip(answers)
+        .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
+        .filter(|(_, answer)| answer.as_ref().is_ok_and(|rows| rows.iter().any(is_known)))
+        .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
+        .collect()
+}
+
+/// Returns true if a query is for the present values.
+fn is_of_present(purpose: QueryPurpose) -> bool {
+    matches!(purpose, QueryPurpose::Replicas | QueryPurpose::Pool)
+}
+
+/// Writes the reason for a missing answer.
+fn say_why(o: &mut Observation, ask: &PlannedQuery, error: &PromError) {
+    o.late |= error.is_late() && !matches!(ask.purpose, QueryPurpose::BeforeReplicas | QueryPurpose::BeforePool);
+    if is_of_present(ask.purpose) {
+        o.why.get_or_insert_with(|| error.to_string());
+        o.query.get_or_insert_with(|| ask.query.clone());
     }
-    say_what_is_native(asks, answers, observations);
-    degraded
+}
+
+/// Adds the values of one answer to what its query is for.
+fn add_values(o: &mut Observation, purpose: QueryPurpose, values: Vec<(String, f64)>, fleet: PoolAggregation) {
+    let of_replicas = |replicas: &[Replica]| reduce(fleet, replicas.iter().map(|r| r.value));
+    let of_pool = values.first().map(|(_, value)| *value);
+    let reduced = |values| {
+        let mut replicas = Vec::new();
+        merge(&mut replicas, values, fleet);
+        of_replicas(&replicas)
+    };
+    match purpose {
+        QueryPurpose::Replicas => {
+            merge(&mut o.replicas, values, fleet);
+            o.value = of_replicas(&o.replicas).or(o.value);
+        }
+        QueryPurpose::Pool => o.value = o.value.or(of_pool),
+        QueryPurpose::PastReplicas => o.baseline = reduced(values).or(o.baseline),
+        QueryPurpose::BeforeReplicas => o.before = reduced(values).or(o.before),
+        QueryPurpose::PastPool => o.baseline = of_pool.or(o.baseline),
+        QueryPurpose::BeforePool => o.before = of_pool.or(o.before),
+        QueryPurpose::Native | QueryPurpose::Nodes => {}
+    }
 }
 
 /// Writes the reason for missing values of native histograms, which no query reads.
-fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], observations: &mut Observations) {
+fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], signals: &mut BTreeMap<String, Observation>) {
     let native: BTreeSet<&str> = asks
         .iter()
         .zip(answers)
@@ -274,7 +298,7 @@ fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], observatio
         .filter_map(|(_, answer)| answer.as_ref().ok())
         .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
         .collect();
-    for o in observations.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
+    for o in signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
         let native_name = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)));
         if let Some(name) = native_name {
             o.why = Some(format!("`{name}` is a native histogram here, and only classic ones are read"));
@@ -294,7 +318,7 @@ pub(crate) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
 }
 
 /// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
-pub(crate) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: PoolAggregation) {
+pub(crate) fn merge(into: &mut Vec<Replica>, values: Vec<(String, f64)>, fleet: PoolAggregation) {
     let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for replica in into.drain(..) {
         by_name.entry(replica.name).or_default().push(replica.value);

@@ -167,7 +167,7 @@ impl LogFindings {
                 continue;
             }
             let mut replicas = Vec::new();
-            merge(&mut replicas, values.into_iter(), definition.fleet);
+            merge(&mut replicas, values.into_iter().collect(), definition.fleet);
             let only = replicas.first().filter(|_| replicas.len() == 1).map(|r| r.value);
             if let Some(value) = reduce(definition.fleet, replicas.iter().map(|r| r.value)).or(only) {
                 (o.value, o.replicas, o.source) = (Some(value), replicas, ValueSource::Log);

@@ -82,7 +82,12 @@ pub(crate) async fn observe_needs(
     observed.observations.pool = observed.members.pool();
     observed.observations.places = observed.members.places();
     observed.observations.nodes = observed.members.nodes().clone();
-    observed.degraded |= gather(library, &observed.members, &plan.queries, &answers, &mut observed.observations);
+    let gathered = gather(library, &observed.members, &plan.queries, &answers);
+    observed.degraded |= gathered.degraded;
+    observed.observations.signals = gathered.signals;
+    for (replica, gpus) in gathered.gpus {
+        observed.observations.places.entry(replica).or_default().extend(gpus);
+    }
     mark_what_is_seen_in_part(&mut observed);
     against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.

@@ -221,9 +221,7 @@ pub(crate) fn observations_at(
 ) -> Observations {
     let rows = |series: &Arc<Answer<Series>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
     let answers: Vec<QueryAnswer> = series.iter().map(rows).collect();
-    let mut observations = Observations::default();
-    gather(library, members, asks, &answers, &mut observations);
-    observations
+    gather(library, members, asks, &answers).observations()
 }
 
 /// Returns the time range: from well before the first onset to the time of the evaluation, or to the end that is asked

@@ -77,8 +77,7 @@ pub(crate) async fn trace(
         .map(|at| {
             let answers: Vec<QueryAnswer> =
                 series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
-            let mut observations = Observations::default();
-            gather(library, &observed.members, &asks, &answers, &mut observations);
+            let mut observations = gather(library, &observed.members, &asks, &answers).observations();
             for (signal, o) in &mut observations.signals {
                 o.baseline = observed.observations.signals.get(signal).and_then(|now| now.baseline);
             }

@@ -37,8 +37,8 @@ pub(crate) async fn query_replicas(
     let before = observed.cache.queries;
     let answers = observed.cache.query(prometheus, &asks, deadline).await;
     observed.queries += observed.cache.queries - before;
-    let mut by_replica = Observations::default();
-    observed.degraded |= gather(library, &observed.members, &asks, &answers, &mut by_replica);
+    let by_replica = gather(library, &observed.members, &asks, &answers);
+    observed.degraded |= by_replica.degraded;
     for (signal, o) in by_replica.signals {
         if let Some(observation) = observed.observations.signals.get_mut(&signal) {
             observation.replicas = o.replicas;
