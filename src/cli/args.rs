@@ -203,6 +203,13 @@ pub enum GenerateCommand {
         /// A configuration, whose `slo:` sets the limits of its pools and adds alerts on their error budgets.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// The engines in use, `vllm,dcgm,kubernetes`: what only others tell is left out, and the file is a fraction as long.
+        #[arg(long, value_name = "ENGINES", value_delimiter = ',')]
+        engines: Vec<String>,
+        /// The labels that name cluster, namespace and model in your series, `cluster,namespace,model_name`: other spellings
+        /// are left out.
+        #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+        labels: Vec<String>,
         /// The rate window.
         #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = window)]
         window: Duration,

@@ -16,8 +16,14 @@ use knowledge::playbook::Library;
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
-        GenerateCommand::Rules { kind, playbooks, config, window, hold, runbook_base, output } => {
-            let library = configured(playbooks.as_deref(), config.as_deref())?;
+        GenerateCommand::Rules { kind, playbooks, config, engines, labels, window, hold, runbook_base, output } => {
+            let mut library = configured(playbooks.as_deref(), config.as_deref())?;
+            if !engines.is_empty() {
+                generate::keep_engines(&mut library, &engines)?;
+            }
+            if !labels.is_empty() {
+                generate::keep_labels(&mut library, &labels);
+            }
             let options = generate::RuleOptions { window, hold, runbook_base };
             let text = match kind {
                 RuleKind::Prometheus => generate::rules(&library, &options)?,

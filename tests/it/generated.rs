@@ -212,8 +212,11 @@ macro_rules! prometheus_judges_every_case_as_expected {
 prometheus_judges_every_case_as_expected! {
     of_burns: "config/prometheus/tests/burns.test.yaml",
     of_engines: "config/prometheus/tests/engines.test.yaml",
+    of_what_is_full_on_purpose: "config/prometheus/tests/full-on-purpose.test.yaml",
     of_gateways: "config/prometheus/tests/gateways.test.yaml",
     of_gpus: "config/prometheus/tests/gpus.test.yaml",
+    of_the_hour_before: "config/prometheus/tests/hour-before.test.yaml",
+    of_hours: "config/prometheus/tests/hours.test.yaml",
     of_kinds: "config/prometheus/tests/kinds.test.yaml",
     of_means: "config/prometheus/tests/means.test.yaml",
     of_near_misses: "config/prometheus/tests/near-misses.test.yaml",
@@ -222,6 +225,7 @@ prometheus_judges_every_case_as_expected! {
     of_serving: "config/prometheus/tests/serving.test.yaml",
     of_what_names_no_model: "config/prometheus/tests/unnamed.test.yaml",
     of_what_is_unseen: "config/prometheus/tests/unseen.test.yaml",
+    of_what_vanished: "config/prometheus/tests/vanished.test.yaml",
     of_yesterday: "config/prometheus/tests/yesterday.test.yaml"
 }
 
@@ -419,7 +423,7 @@ fn the_queue_of_a_declared_batch_fires_nothing_and_that_of_its_exception_does() 
     let firing = pools[1..].iter().flat_map(|(of, model)| ["critical", "warning"].map(|how| fires(how, of, model)));
     let text = format!(
         "rule_files: [own.rules.yaml]\nevaluation_interval: 4m\ntests:\n  - interval: 1m\n    input_series:\n{}    \
-         promql_expr_test:\n      - expr: count by (severity, namespace, model_name) (ALERTS{{alertstate=\"firing\", alertname=\"LLMQueueBuildup\"}})\n        \
+         promql_expr_test:\n      - expr: count by (severity, namespace, model_name) (ALERTS{{alertstate=\"firing\", alertname=~\"LLMQueueBuildup(Untimed)?\"}})\n        \
          eval_time: 50m\n        exp_samples:\n{}",
         pools.iter().map(|(namespace, model)| waiting(namespace, model)).collect::<String>(),
         firing.collect::<String>()

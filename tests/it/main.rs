@@ -27,6 +27,7 @@ mod doctor;
 mod documented;
 mod duplicates;
 mod endpoints;
+mod engines_in_use;
 mod escalations;
 mod exporters_direct;
 mod facts;

@@ -6,8 +6,8 @@ use super::file_lint::FileLint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use crate::generate::told;
 use knowledge::playbook::{
-    CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Lint, Playbook, PlaybookKind, Problem, QuickCheck,
-    REST, Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
+    AlertRule, CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Lint, Playbook, PlaybookKind, Problem,
+    QuickCheck, REST, Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
 };
 use knowledge::signal::{Unit, VersionReq};
 
@@ -38,7 +38,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         lint.latency(playbook);
         for rule in &playbook.alerts {
             lint.evidence(&rule.alert, &rule.when);
-            lint.rule(&rule.alert, &rule.hold, &rule.when);
+            lint.rule(rule);
             rule.when
                 .iter()
                 .flat_map(Evidence::checks)
@@ -288,14 +288,28 @@ impl FileLint<'_> {
         }
     }
 
-    fn rule(&mut self, alert: &str, hold: &str, when: &[Evidence]) {
+    fn rule(&mut self, rule: &AlertRule) {
+        let AlertRule { alert, hold, when, over, .. } = rule;
         if humantime::parse_duration(hold).is_err() {
             let message = format!("alert `{alert}`: `for: {hold}` is no duration");
             self.say(Lint::AlertFor, hold, message, Some("write it like `5m`".into()));
         }
         let relative = |c: &Condition| c.needs_peers() || c.comparisons().is_empty();
-        if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
+        let is_absence = |e: &Evidence| e.when == Some(Condition::NoData);
+        let (first, rest) = when.split_at(when.len().min(1));
+        let compared = first.iter().chain(rest.iter().filter(|evidence| !is_absence(evidence)));
+        if compared.flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
             let message = format!("alert `{alert}`: only comparisons with numbers and with the past can become a rule");
+            self.say(Lint::AlertCondition, alert, message, None);
+        }
+        let burns = |signal: &String| self.library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
+        let is_burn = matches!(when.as_slice(), [one] if one.signal.as_ref().is_some_and(burns));
+        let is_time = |over: &str| {
+            let number = over.strip_suffix(['h', 'd']).and_then(|number| number.parse::<u32>().ok());
+            number.is_some_and(|number| number > 0)
+        };
+        if over.as_deref().is_some_and(|over| !is_burn || !is_time(over)) {
+            let message = format!("alert `{alert}`: `over` needs a time like `1d` and one condition, on a burn rate");
             self.say(Lint::AlertCondition, alert, message, None);
         }
     }

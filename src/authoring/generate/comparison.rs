@@ -59,6 +59,27 @@ pub(super) fn part(
     Ok(joined)
 }
 
+/// Returns all series of a signal, whatever their value.
+///
+/// # Errors
+/// If no engine tells the signal in PromQL alone.
+pub(super) fn whole(
+    library: &Library,
+    recorded: RecordingRule<'_>,
+    series: &ComparedSeries<'_>,
+) -> Result<Part, String> {
+    let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, recorded.signal)).collect();
+    if tellers.is_empty() {
+        return Err(format!("no engine tells `{}` in PromQL alone", recorded.signal));
+    }
+    Ok(Part {
+        expr: (series.name)(recorded),
+        labels: recorded.labels(library),
+        kinds: tellers.iter().map(|engine| engine.kind).collect(),
+        orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
+    })
+}
+
 fn compared(
     library: &Library,
     recorded: RecordingRule<'_>,
@@ -66,14 +87,11 @@ fn compared(
     series: &ComparedSeries<'_>,
 ) -> Result<Part, String> {
     let signal = recorded.signal;
-    let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
-    if tellers.is_empty() {
-        return Err(format!("no engine tells `{signal}` in PromQL alone"));
-    }
+    let whole = whole(library, recorded, series)?;
     if when.comparisons().is_empty() {
         return Err(format!("`{signal} {when}` compares with no number"));
     }
-    let name = (series.name)(recorded);
+    let name = &whole.expr;
     let comparisons: Vec<String> = when
         .comparisons()
         .iter()
@@ -88,13 +106,9 @@ fn compared(
         })
         .collect::<Result<_, _>>()?;
     let expr = comparisons.iter().fold(name.clone(), |expr, comparison| {
-        if expr == name { format!("{expr} {comparison}") } else { format!("({expr}) {comparison}") }
+        if expr == *name { format!("{expr} {comparison}") } else { format!("({expr}) {comparison}") }
     });
     let without = (series.without)(recorded, when);
-    Ok(Part {
-        expr: if without.is_empty() { expr } else { format!("(\n{}\n)", indented(&format!("{expr}{without}"))) },
-        labels: recorded.labels(library),
-        kinds: tellers.iter().map(|engine| engine.kind).collect(),
-        orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
-    })
+    let expr = if without.is_empty() { expr } else { format!("(\n{}\n)", indented(&format!("{expr}{without}"))) };
+    Ok(Part { expr, ..whole })
 }

@@ -5,6 +5,7 @@ mod budget;
 mod budget_panels;
 mod comparison;
 mod dashboard;
+mod engines;
 mod format;
 mod panel;
 mod pool_kinds;
@@ -19,6 +20,7 @@ mod table;
 mod yaml;
 
 pub use dashboard::dashboard;
+pub use engines::{UnknownEngine, keep_engines, keep_labels};
 pub use format::format_reference;
 pub(crate) use pool_kinds::told;
 pub use rule_options::{RuleError, RuleOptions};

@@ -8,11 +8,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::yaml::{RuleGroup, block, indented, text};
+use super::yaml::{RuleGroup, block, indented, quoted};
 use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library};
 use knowledge::signal::{
     Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
 };
+
+/// The fewest failures that are a slow burn.
+const LEAST_OF_LONG: u32 = 20;
+/// The fewest hours with requests that tell a slow burn.
+const LEAST_HOURS: u32 = 3;
 
 /// A recorded series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,9 +136,9 @@ pub(super) fn record(out: &mut String, name: &str, expr: &str, labels: &[(&str, 
     out.push_str(&format!("      - record: {name}\n"));
     block(out, 8, "expr", expr);
     if !labels.is_empty() {
-        out.push_str("        labels:\n");
+        let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}: {}", quoted(value))).collect();
+        out.push_str(&format!("        labels: {{ {} }}\n", labels.join(", ")));
     }
-    labels.iter().for_each(|(label, value)| text(out, 10, label, value));
 }
 
 fn write(
@@ -160,6 +165,33 @@ fn write(
     }
     let of = |part: &str| format!("{name}:{part}{{engine=\"{}\"}}", engine.engine);
     rule(name, &parts.over(&of("window"), &of("hour"), &of("requests"), &of("recent")));
+    for over in slow_burns(library, recorded.signal) {
+        rule(&long_name(name, over), &share_over(over, &of("hour"), &of("requests")));
+    }
+}
+
+/// Returns the long times over which alerts look at a burn rate.
+fn slow_burns<'a>(library: &'a Library, signal: &str) -> BTreeSet<&'a str> {
+    let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts);
+    let of_signal = |alert: &&AlertRule| alert.when.iter().flat_map(Evidence::checks).any(|(own, _)| own == signal);
+    alerts.filter(of_signal).filter_map(|alert| alert.over.as_deref()).collect()
+}
+
+/// Returns the name of the share of failures over a long time.
+pub(super) fn long_name(name: &str, over: &str) -> String {
+    format!("{name}:{over}")
+}
+
+/// Builds the share of failures among the requests of a long time, from those of each hour.
+///
+/// It is silent before three hours have requests, and below the failures of a burn.
+fn share_over(over: &str, hour: &str, requests: &str) -> String {
+    // A share of no requests is not a number.
+    let failures = format!("sum_over_time(({hour} * {requests} >= 0)[{over}:1h])");
+    format!(
+        "{failures} / sum_over_time({requests}[{over}:1h])\n  \
+         and {failures} >= {LEAST_OF_LONG}\n  and count_over_time(({requests} > 0)[{over}:1h]) >= {LEAST_HOURS}"
+    )
 }
 
 fn expression(
@@ -197,9 +229,14 @@ pub(super) fn by_pool(
     let scope = if over_models { own } else { named(engine, own) };
     let mut expr =
         fill(query, &Fill { scope: &scope, workload: "", window, by: &by, target: &engine.target(), prefix });
-    for (name, label) in pool.iter().filter(|(name, label)| name != label) {
-        // If relabelling already set the common name, it stays.
-        expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
+    // If relabelling already set the common name, it stays.
+    let renamed: Vec<String> = pool
+        .iter()
+        .filter(|(name, label)| name != label)
+        .map(|(name, label)| format!(", \"{name}\", \"$1\", \"{label}\", \"(.+)\")"))
+        .collect();
+    if !renamed.is_empty() {
+        expr = format!("{}\n{}\n{}", "label_replace(".repeat(renamed.len()), indented(&expr), renamed.concat());
     }
     let (same, other): (Vec<&Engine>, Vec<&Engine>) =
         better(library, engine, recorded.signal).into_iter().partition(|other| other.kind == engine.kind);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::budget;
-use super::comparison::{ComparedSeries, PLAIN, part};
+use super::comparison::{ComparedSeries, PLAIN, part, whole};
 use super::pool_kinds;
 use super::recording::{self, RecordingRule};
 use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, held, pool_matchers};
@@ -19,6 +19,13 @@ const HEAD: &str =
 # First engine-neutral series, `llm:<signal>`, then alerts on them. Groups of engines that you do not run cost
 # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.
 ";
+
+/// The time that a replica may take to load its model for the first time: an alert that waits as long also counts pools
+/// that never served.
+const LONGEST_START: Duration = Duration::from_secs(900);
+/// The pods that ask for a GPU.
+/// Source: <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
+const GPU_REQUESTS: &str = r#"kube_pod_container_resource_requests{resource=~"nvidia_com_.+|amd_com_gpu"}"#;
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
 /// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
@@ -87,6 +94,9 @@ fn write_rule(
     out.push_str("        labels:\n");
     text(out, 10, "severity", &alert.severity.to_string());
     text(out, 10, "playbook", &playbook.playbook);
+    if let Some(over) = &alert.over {
+        text(out, 10, "long_window", over);
+    }
     out.push_str("        annotations:\n");
     // The alert's value is its first check's; with alternatives it is unknown which one.
     let first = alert.when.first().and_then(|e| e.signal.as_deref());
@@ -136,7 +146,18 @@ fn humanized(signal: &Signal) -> &'static str {
 /// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
     let kinds = |recorded: RecordingRule<'_>, when: &Condition| pool_kinds::within_limit(library, recorded, when);
-    let mut general_expr = expression(library, alert, &ComparedSeries { without: &kinds, ..PLAIN })?;
+    let compared = |series: &ComparedSeries<'_>| expression(library, alert, series);
+    let mut general_expr = match &alert.over {
+        None => compared(&ComparedSeries { without: &kinds, ..PLAIN })?,
+        Some(over) => {
+            let long = compared(&ComparedSeries {
+                name: &|recorded| recording::long_name(&recorded.name(), over),
+                without: &kinds,
+            })?;
+            let hour = compared(&ComparedSeries { name: &|recorded| format!("{}:hour", recorded.name()), ..PLAIN })?;
+            format!("{long}\nand {hour}")
+        }
+    };
     let mut exprs = Vec::new();
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
@@ -150,7 +171,9 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         });
         let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
         let pools = pools_of(promised, alert);
-        if promised.is_silent(&playbook.playbook, place) {
+        // A promise has an error budget, with slow burns of its own.
+        if promised.is_silent(&playbook.playbook, place) || (alert.over.is_some() && promised.slo.promises_something())
+        {
             before.push_str(&format!("\nunless {pools}"));
             continue;
         }
@@ -192,12 +215,18 @@ fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
     }
 }
 
-/// Joins the alert's checks over the recorded series on their common labels.
+/// Joins the alert's checks over the recorded series on their common labels; those without data are taken away.
 fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String, String> {
-    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, series));
-    let mut joined = parts.next().ok_or("`when` is empty")??;
-    for next in parts {
-        let next = next?;
+    let mut checks = alert.when.iter();
+    let first = checks.next().ok_or("`when` is empty")?;
+    let mut joined = part(library, first, alert.each, series)?;
+    for evidence in checks {
+        let absent = evidence.signal.as_deref().filter(|_| evidence.when == Some(Condition::NoData));
+        let next = match absent {
+            None => part(library, evidence, alert.each, series)?,
+            Some(signal) => whole(library, RecordingRule { signal, each: alert.each }, series)?,
+        };
+        let operator = if absent.is_some() { "unless" } else { "and" };
         let on: Vec<&str> = joined
             .labels
             .iter()
@@ -206,21 +235,28 @@ fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>)
             .filter(|label| *label != "engine" || joined.kinds.iter().any(|kind| next.kinds.contains(kind)))
             .map(String::as_str)
             .collect();
-        joined.expr = format!("{}\nand on ({})\n{}", joined.expr, on.join(", "), next.expr);
+        joined.expr = format!("{}\n{operator} on ({})\n{}", joined.expr, on.join(", "), next.expr);
     }
-    Ok(if joined.orchestrator { models_only(library, &joined.expr, alert.each) } else { joined.expr })
+    if !joined.orchestrator {
+        return Ok(joined.expr);
+    }
+    let waits_for_a_start = humantime::parse_duration(&alert.hold).is_ok_and(|hold| hold >= LONGEST_START);
+    Ok(models_only(library, &joined.expr, alert.each, waits_for_a_start))
 }
 
 /// Restricts the orchestrator's rows to those of models, by the names of their replicas.
 ///
-/// What served within the last day counts, so that the alert lasts as long as the outage. For single replicas, the
-/// workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
+/// What served within the last day counts, so that the alert lasts as long as the outage; with `starting` also what asks
+/// for a GPU and may never have served. For single replicas, the workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
 /// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
-fn models_only(library: &Library, expr: &str, each: AlertScope) -> String {
+fn models_only(library: &Library, expr: &str, each: AlertScope, starting: bool) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();
-    let recent = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
+    let mut recent = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
+    if starting {
+        recent = format!("({recent} or {GPU_REQUESTS})");
+    }
     let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
     match each {
         AlertScope::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({recent})"),

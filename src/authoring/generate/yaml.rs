@@ -33,9 +33,12 @@ pub(super) fn text(out: &mut String, indent: usize, key: &str, value: &str) {
     out.push_str(&format!("{}{key}: {}\n", " ".repeat(indent), quoted(value)));
 }
 
-/// Writes a block scalar, so that long PromQL stays readable.
+/// Writes a line of PromQL in single quotes, and several as a block scalar, so that they stay readable.
 pub(super) fn block(out: &mut String, indent: usize, key: &str, value: &str) {
     let pad = " ".repeat(indent);
+    if !value.contains('\n') {
+        return out.push_str(&format!("{pad}{key}: '{}'\n", value.replace('\'', "''")));
+    }
     out.push_str(&format!("{pad}{key}: |-\n"));
     for line in value.lines() {
         out.push_str(&format!("{pad}  {}\n", line.trim_end()));

@@ -158,7 +158,7 @@ fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnsw
 
 /// The values of answers, by signal.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredValues {
     pub(crate) signals: BTreeMap<String, Observation>,
     /// The GPUs of each replica, if their exporter names it.
     pub(crate) gpus: BTreeMap<String, BTreeSet<String>>,
@@ -166,7 +166,7 @@ pub(crate) struct Gathered {
     pub(crate) degraded: bool,
 }
 
-impl Gathered {
+impl GatheredValues {
     /// Returns the values as observations that know no pool.
     pub(crate) fn observations(self) -> Observations {
         Observations { signals: self.signals, places: self.gpus, ..Observations::default() }
@@ -174,8 +174,13 @@ impl Gathered {
 }
 
 /// Converts answers to values by signal.
-pub(crate) fn gather(library: &Library, members: &Members, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Gathered {
-    let mut gathered = Gathered::default();
+pub(crate) fn gather(
+    library: &Library,
+    members: &Members,
+    asks: &[PlannedQuery],
+    answers: &[QueryAnswer],
+) -> GatheredValues {
+    let mut gathered = GatheredValues::default();
     let mut tier_with_data: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     let with_known_rows = with_known_rows(library, members, asks, answers);
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {

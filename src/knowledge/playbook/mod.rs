@@ -395,8 +395,13 @@ pub struct AlertRule {
     /// The rule's `for`: `5m`.
     #[serde(rename = "for")]
     pub hold: String,
-    /// The conditions, all of which must hold. Only comparisons with numbers and with the past can become a rule.
+    /// The conditions, all of which must hold. Only comparisons with numbers and with the past, and `no data` after the
+    /// first condition, can become a rule.
     pub when: Vec<Evidence>,
+    /// A burn that is too slow for the last minutes to tell: the share of the last hour and that of this long time, in hours
+    /// or days (`1d`), must both meet the condition. Only for a single condition on a burn rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// The scope of one alert: the pool, or each replica.
     #[serde(default)]
     pub each: AlertScope,
