@@ -80,7 +80,7 @@ fn each_firing_is_diagnosed_as_it_was_at_that_time_and_all_of_them_tell_what_to_
     let [prompts, gone] = of(backtest, "LLMHighTTFT")[..] else { panic!("{:#?}", backtest.firings) };
     assert_eq!(prompts.outcome, FiringOutcome::Confirmed, "{prompts:#?}");
     assert_eq!(prompts.chain, ["high-ttft", "kv-cache-full", "longer-prompts"]);
-    assert!(prompts.headline.starts_with("CRITICAL · first tokens come late · llm"), "{}", prompts.headline);
+    assert!(prompts.headline.starts_with("CRITICAL · high TTFT: first tokens come late · llm"), "{}", prompts.headline);
     assert_eq!((prompts.condition_since, prompts.starts_at), (at(244), at(246)));
     assert_eq!(prompts.after_seconds, prompts.diagnosed_at.as_second().abs_diff(minute(244)));
     assert_eq!(gone.outcome, FiringOutcome::Blind, "{gone:#?}");
@@ -262,7 +262,7 @@ fn the_page_is_one_file_with_pictures_in_which_labels_are_text() {
         "noise: 3 of 3",
         "VolumeAlmostFull",
         "not judged",
-        "first tokens come late",
+        "high TTFT: first tokens come late",
         "2023-11-15 04:06:00 UTC",
     ] {
         assert!(html.contains(part), "{part} in {html}");

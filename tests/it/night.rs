@@ -13,11 +13,11 @@ use crate::running::CHANNEL;
 use stage::{ANN, BEN, Night, all_of, in_any_order, link, stable};
 
 const CALL: &str = "<!subteam^S0ONCALL> ";
-const HEADLINE: &str = "CRITICAL · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · \
+const HEADLINE: &str = "CRITICAL · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · \
                         KV cache is exhausted ← prompts became longer";
 
 /// The incident's message and its thread at the end, without numbers.
-const TRANSCRIPT: &str = r##"*RESOLVED after # s · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
+const TRANSCRIPT: &str = r##"*RESOLVED after # s · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
 *It was*: TTFT p99 # s
 Users look at an empty answer.
 Affects all # replicas.
@@ -41,7 +41,7 @@ first tokens come late in llm
 [Show evidence] [Right cause] [Wrong cause] [Bundle]
 green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Dashboard↗ · Prometheus↗
 (edited #)
-  ↳ [file: First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
+  ↳ [file: High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
   ↳ *Not yet*: prompt length is # tokens (expected `< # baseline`)
     Step: Ask the largest client what changed in its prompts (retrieved chunks, history, tool output) and have it undone
     orange | ~ Requested by @U0ANN; checks again after # and # minutes.
@@ -51,11 +51,11 @@ green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Das
     [End silence]
     grey | ~ While the silence lasts, Alertmanager does not report the end of these alerts. The diagnosis continues.
   ↳ @U0ANN ended the silence of `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`.
-  ↳ @S0ONCALL @U0ANN asks you for help: CRITICAL · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
+  ↳ @S0ONCALL @U0ANN asks you for help: CRITICAL · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
     Who can help: The team that builds the prompts, with the mean length now and before.
     red | ~ Everything that is known, as a file: `/llm-diagnose bundle #`
   ↳ @ann: @U0LAB why?
-  ↳ *Confirmed · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
+  ↳ *Confirmed · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
   ↳ @ann: @U0LAB bundle
   ↳ [file: Bundle of incident #]
   ↳ *The bundle of # is complete: # KiB*
@@ -112,7 +112,7 @@ async fn alerted(night: &Night) {
     picture.next_frame(&mut pixels).unwrap();
     assert!(picture.info().width >= 800, "{:?}", picture.info());
     assert!(file.alt.contains("TTFT p99: 2") && file.alt.contains("(threshold 2 s)"), "{}", file.alt);
-    let post = night.said("First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama").await;
+    let post = night.said("High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama").await;
     assert_eq!((post.thread_ts.as_ref(), post.files.len()), (Some(&message.ts), 1));
 }
 
@@ -194,9 +194,9 @@ async fn asked(night: &Night) {
     let health = night.said("1 of 1 pool critical").await;
     assert_eq!(all_of(&health).matches("queued requests").count(), 1, "{health:?}");
     night.slack.press(ANN, CHANNEL, &health.ts, "ask-0").await.unwrap();
-    night.said("Confirmed · first tokens come late").await;
+    night.said("Confirmed · high TTFT: first tokens come late").await;
     night.command(BEN, "llm").await;
-    let answer = night.said("Confirmed · first tokens come late").await;
+    let answer = night.said("Confirmed · high TTFT: first tokens come late").await;
     assert_eq!(answer.only_for.as_deref(), Some(BEN));
     night.command(ANN, "helth").await;
     let nearly = night.said("Did you mean health?").await;

@@ -65,7 +65,7 @@ fn a_healthy_pool_is_told_to_be_healthy_with_what_was_looked_at() {
     assert_eq!((diagnosis.causes.len(), diagnosis.problems.len()), (0, 0), "{:?}", diagnosis.problems);
     let screening = diagnosis.screening.unwrap();
     assert!(screening.looked_at.len() >= 10 && screening.also.is_empty(), "{screening:?}");
-    assert!(screening.looked_at.iter().any(|title| title == "first tokens come late"), "{screening:?}");
+    assert!(screening.looked_at.iter().any(|title| title == "high TTFT: first tokens come late"), "{screening:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_value_close_beyond_a_limit_that_nobody_was_alerted_for_is_mentioned_and_no_
     };
     let close = judged_by(&limited(0.8), "healthy", "");
     assert_eq!(close.symptom.verdict, SymptomVerdict::Absent);
-    assert!(told(&close).contains("Slightly beyond a threshold: tokens come slowly"), "{}", told(&close));
+    assert!(told(&close).contains("Slightly beyond a threshold: high inter-token latency: tokens come slowly"), "{}", told(&close));
     let far = judged_by(&limited(0.5), "healthy", "");
     assert_eq!((far.symptom.playbook.as_str(), far.symptom.verdict), ("high-itl", SymptomVerdict::Confirmed));
     // Who was alerted for it gets the answer to that alert.
@@ -237,7 +237,7 @@ fn a_symptom_that_is_there_does_not_give_way_to_another_one_without_a_cause() {
     assert_eq!(diagnosis.symptom.playbook, "queue-buildup");
     assert_eq!((diagnosis.symptom.verdict, diagnosis.root()), (SymptomVerdict::Confirmed, None));
     let also = &diagnosis.screening.as_ref().unwrap().also;
-    assert!(also.contains(&"first tokens come late".to_owned()), "{also:?}");
+    assert!(also.contains(&"high TTFT: first tokens come late".to_owned()), "{also:?}");
     assert!(!told(&diagnosis).contains("explains more"), "{}", told(&diagnosis));
 }
 

@@ -19,7 +19,7 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
     let neighbour = |id: &str, pool: &str, node: Option<&str>| Neighbour {
         id: id.into(),
         started_at: diagnosis.at - SignedDuration::from_mins(20),
-        what: Some("first tokens come late".into()),
+        what: Some("high TTFT: first tokens come late".into()),
         cause: node.map(|_| "GPU clocks are pulled down".to_owned()),
         pool: [("namespace".to_owned(), pool.to_owned())].into(),
         shared: node.map_or(SharedTrait::Pool, |node| SharedTrait::Node(node.to_owned())),
@@ -51,8 +51,8 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
     insta::assert_snapshot!(lines[last], @r#"Same cause here last time: 2023-11-11 22:01 UTC, for 25 min. Done then: "Scale out if replicas can start within minutes", "Take it out of rotation"; resolved 13 min later. Verified then: Fixed: inter-token latency p99 is 31 ms (expected < 50 ms). The cause was judged right."#);
     let open = lines.iter().position(|line| *line == "Open at the same time").unwrap();
     insta::assert_snapshot!(lines[open + 1..open + 3].join("\n"), @r"
-    In this pool: first tokens come late, alert since 21:41 UTC
-    On the same node gpu-node-0: first tokens come late ← GPU clocks are pulled down in chat, alert since 21:41 UTC
+    In this pool: high TTFT: first tokens come late, alert since 21:41 UTC
+    On the same node gpu-node-0: high TTFT: first tokens come late ← GPU clocks are pulled down in chat, alert since 21:41 UTC
     ");
     for id in ["01JCLAST", "01JCPOOL", "01JCNODE"] {
         assert!(body.contains(&format!("<https://triage.example/incidents/{id}|")), "{id}: {body}");

@@ -83,7 +83,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
     };
     let mut incidents: Vec<DigestEntry> =
         (0..40).map(|n| entry(n, &format!("symptom {}", n / 2), true, n == 7)).collect();
-    incidents.extend((40..60).map(|n| entry(n, "tokens come slowly", n % 3 > 0, false)));
+    incidents.extend((40..60).map(|n| entry(n, "high inter-token latency: tokens come slowly", n % 3 > 0, false)));
     let mut view = DigestView {
         id: "d1".into(),
         topic: VARIOUS.into(),

@@ -45,7 +45,7 @@ fn an_incident_begins_with_its_alerts_alone() {
 fn a_diagnosed_incident_names_its_cause_and_what_to_do_now() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
     insta::assert_snapshot!(message(&view(&alerts, Some(&diagnosis))), @r"
-    CRITICAL · tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
+    CRITICAL · high inter-token latency: tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
     Confirmed: inter-token latency p99 276 ms
     Answers flow slower than people read, or stall midway.
     Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
@@ -58,7 +58,7 @@ fn a_diagnosed_incident_names_its_cause_and_what_to_do_now() {
     2. If the fresh one is bad on the same node, cordon it: kubectl cordon <node>, then run dcgmi diag -r 3 there [Done]
     3. Scale out if replicas can start within minutes; it is the only step that needs no restart of what runs [Done]
     How sure this is
-    Ruled out: too many sequences share each step; a few huge requests hold up many small ones and 28 more
+    Ruled out: decode batch too large: many sequences share each step; head-of-line blocking: huge requests hold up small ones and 28 more
     Alerts
     1 firing: LLMHighTTFT
     First tokens are late
@@ -106,7 +106,7 @@ fn a_resolved_incident_tells_its_length_its_cost_and_what_prevents_it() {
         ..view(&alerts, Some(&diagnosis))
     };
     insta::assert_snapshot!(message(&resolved), @r"
-    RESOLVED after 12 min · tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
+    RESOLVED after 12 min · high inter-token latency: tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
     It was: inter-token latency p99 276 ms
     Answers flow slower than people read, or stall midway.
     Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
@@ -121,7 +121,7 @@ fn a_resolved_incident_tells_its_length_its_cost_and_what_prevents_it() {
     • Let the router see latency and queue of each replica, not only its readiness; /health says 200 on a slow engine
     • Halve the bytes per token with --kv-cache-dtype fp8, after checking answer quality
     How sure this is
-    Ruled out: too many sequences share each step; a few huge requests hold up many small ones and 28 more
+    Ruled out: decode batch too large: many sequences share each step; head-of-line blocking: huge requests hold up small ones and 28 more
     Alerts
     1 resolved: LLMHighTTFT
     First tokens are late
@@ -176,7 +176,7 @@ fn a_prometheus_that_is_away_is_named_once_and_in_the_first_line() {
     diagnosis.problems = vec![away.to_owned(), format!("{away} (3 queries)")];
     let alerts = late();
     insta::assert_snapshot!(message(&view(&alerts, Some(&diagnosis))), @r"
-    CRITICAL · first tokens come late · longer-prompts · Prometheus cannot be reached
+    CRITICAL · high TTFT: first tokens come late · longer-prompts · Prometheus cannot be reached
     Cannot tell: no data for TTFT p99, because Prometheus cannot be reached: Connection refused.
     Alerts
     1 firing: LLMHighTTFT
@@ -191,7 +191,7 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
     let diagnosis = diagnosis(DIAGNOSES[1]);
     let parts = evidence_parts(&diagnosis, &Phrases::english());
     insta::assert_snapshot!(read(&Message { tone: Tone::Good, headline: String::new(), parts }), @r#"
-    tokens come slowly
+    high inter-token latency: tokens come slowly
     ✓ inter-token latency p99 276 ms (condition: > 100 ms): supports it clearly
     KV cache is exhausted (likely)
     ✓ KV cache peak 100 % (condition: > 95 %): supports it clearly
@@ -205,16 +205,16 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
     ✓ age of the youngest replica 126 min (condition: > 300 s): supports it clearly
     One replica, or a few of many, is slower or fails more often than the others at the same share of the traffic, while the others are at their normal.
     Ruled out
-    • too many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
-    • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
-    • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
+    • decode batch too large: many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
+    • head-of-line blocking: huge requests hold up small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
+    • prefill-bound: computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
     • the router overloads some replicas — requests of the busiest replica over the mean 1.2x (needs > 1.5x)
     • tokens are slow even with few requests — inter-token latency p50 19 ms (needs > 100 ms)
     • fewer replicas serve than before — replicas serving unchanged at 4 (needs < 0.9x baseline)
     • GPU clocks are pulled down — SM clock unchanged at 1440 MHz (needs < 0.85x baseline)
     • a GPU reports a hardware fault — critical Xid errors 0 (needs > 0)
     • GPUs exchange data over a slow path — PCIe traffic 15 MiB/s (needs > 1.863 GiB/s)
-    • speculative decoding guesses wrong — draft tokens accepted: none (needs present)
+    • low draft acceptance: speculative decoding guesses wrong — draft tokens accepted: none (needs present)
     • the API server is out of CPU — prefill time 105 ms (1.5x, was 68 ms) (needs < 1.3x baseline)
     • the deployment was changed shortly before — rollouts 0 (needs > 0)
     • the model no longer stops by itself — outputs cut at max_tokens 2.1 % (0.9x, was 2.3 %) (needs > 2x baseline and > 20 %)
@@ -227,13 +227,13 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
     • the GPU is too hot — clock held down by heat 0 % (needs > 10 %)
     • the power limit holds the GPU back — throttling reasons active 0 % (needs > 10 %)
     • a replica has just started — age of the youngest replica 126 min (needs < 15 min)
-    • a replica crashes again and again — containers in CrashLoopBackOff 0 (needs > 0)
-    • the container was killed for host memory — containers OOM-killed 0 (needs > 0)
-    • a replica never gets its model loaded — pods that restart and were never ready 0 (needs > 0)
-    • a GPU ran out of memory — GPU memory used 92 % (needs > 97 %)
-    • the engine leaves the GPU no room for peaks — GPU memory used 92 % (needs > 97 %)
-    • prompts are no longer served from the prefix cache — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
-    • prompts no longer begin alike — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
+    • crash loop: a replica crashes again and again — containers in CrashLoopBackOff 0 (needs > 0)
+    • OOMKilled: the container ran out of host memory — containers OOM-killed 0 (needs > 0)
+    • model load failure: a replica cannot load its model — pods that restart and were never ready 0 (needs > 0)
+    • GPU OOM: a GPU ran out of memory — GPU memory used 92 % (needs > 97 %)
+    • the engine leaves no GPU memory for peaks — GPU memory used 92 % (needs > 97 %)
+    • prefix cache hit rate fell: prompts are computed again — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
+    • prompts no longer share a prefix — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
     • some prompts became huge — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
     What could not be checked
     • CPU periods throttled: no series → cAdvisor metrics: scrape the kubelet's /metrics/cadvisor
@@ -268,7 +268,7 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
 fn a_terminal_gets_all_of_a_diagnosis() {
     let message = diagnosis_message(&diagnosis(DIAGNOSES[1]), None, &Phrases::english());
     insta::assert_snapshot!(anstream::adapter::strip_str(&terminal(&message)).to_string(), @r#"
-    ▌ Confirmed · tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
+    ▌ Confirmed · high inter-token latency: tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
 
     Confirmed: inter-token latency p99 276 ms on 1 of 4 replicas: vllm-llama-8b-1
     Answers flow slower than people read, or stall midway.
@@ -296,9 +296,9 @@ fn a_terminal_gets_all_of_a_diagnosis() {
       • Use more GPUs per replica (`--tensor-parallel-size`), which leaves more memory for the cache beside the weights (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
 
     Ruled out
-      • too many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
-      • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
-      • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
+      • decode batch too large: many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
+      • head-of-line blocking: huge requests hold up small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
+      • prefill-bound: computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
       • Also ruled out: the router overloads some replicas; tokens are slow even with few requests; fewer replicas serve than before; GPU clocks are pulled down; a GPU reports a hardware fault; GPUs exchange data over a slow path; and 21 more
 
     What could not be checked
@@ -325,13 +325,13 @@ fn a_digest_reads_worst_first_and_names_what_cannot_be_read() {
     };
     let digest = DigestView {
         id: "d1".into(),
-        topic: "tokens come slowly".into(),
+        topic: "high inter-token latency: tokens come slowly".into(),
         opened_at: start,
         incidents: vec![
-            entry(1, "tokens come slowly", Some("a replica was lost"), true, false),
-            entry(2, "tokens come slowly", Some("a replica was lost"), true, false),
-            entry(3, "requests fail", None, true, true),
-            entry(4, "tokens come slowly", None, false, false),
+            entry(1, "high inter-token latency: tokens come slowly", Some("a replica was lost"), true, false),
+            entry(2, "high inter-token latency: tokens come slowly", Some("a replica was lost"), true, false),
+            entry(3, "high error rate: requests fail", None, true, true),
+            entry(4, "high inter-token latency: tokens come slowly", None, false, false),
         ],
         unreadable: 1,
         interactive: true,
@@ -339,11 +339,11 @@ fn a_digest_reads_worst_first_and_names_what_cannot_be_read() {
     let message = digest_message(&digest, &Phrases::english());
     blocks(&message);
     insta::assert_snapshot!(read(&message), @r"
-    CRITICAL · storm of 5 incidents · tokens come slowly · ← a replica was lost (2 of 3) · 3 firing (1 critical), 1 resolved
+    CRITICAL · storm of 5 incidents · high inter-token latency: tokens come slowly · ← a replica was lost (2 of 3) · 3 firing (1 critical), 1 resolved
     Symptoms, worst first
-    requests fail · prod/llama — 1 firing (1 critical), since 04:04 UTC
-    tokens come slowly ← a replica was lost · prod/llama — 2 firing, since 04:02 UTC
-    tokens come slowly · prod/llama — 0 firing, 1 resolved, since 04:05 UTC
+    high error rate: requests fail · prod/llama — 1 firing (1 critical), since 04:04 UTC
+    high inter-token latency: tokens come slowly ← a replica was lost · prod/llama — 2 firing, since 04:02 UTC
+    high inter-token latency: tokens come slowly · prod/llama — 0 firing, 1 resolved, since 04:05 UTC
     1 incident cannot be read from the store: see the log of llm-diagnose.
     first at 04:02 UTC, last at 04:05 UTC
     [Show incidents]
