@@ -150,7 +150,7 @@ pub(crate) async fn run(
         tasks.wait().await;
     };
     if tokio::time::timeout(STOP_WITHIN, finish).await.is_err() {
-        warn!("what is still in flight is parked in the store and resumed by the next start");
+        warn!("interrupted work stays in the store; the next start resumes it");
     }
     let clock = store.clock();
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;

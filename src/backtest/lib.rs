@@ -121,7 +121,7 @@ pub struct DiagnosedFiring {
     pub headline: String,
     /// The playbook that was entered; empty if none was.
     pub playbook: String,
-    /// The title of the root cause, or of the mechanism that is named where only "nothing else was found" stands below it;
+    /// The title of the root cause, or of the mechanism that is named if only "nothing else was found" is below it;
     /// `null` if none is at least possible.
     pub cause: Option<String>,
     /// The ids from the symptom to that cause; empty without a cause.

@@ -71,8 +71,7 @@ pub(super) fn assumptions(model: &ModelSpec, d: &PlannedDeployment, batched: u64
     }
     if d.gpu.as_ref().is_some_and(|gpu| gpu.name.is_none()) {
         all.push(
-            "the size is taken as what the driver reports; it is about 1 % less than an \"80 GB\" on the box"
-                .to_owned(),
+            "the size is the one that the driver reports; it is about 1 % less than an \"80 GB\" on the box".to_owned(),
         );
     }
     if model.layers.iter().any(|kind| *kind != super::LayerKind::Full) {

@@ -72,7 +72,7 @@ pub(super) async fn not_done(log: AuditLog<'_>, caller: Caller<'_>, act: Act, ke
     caller.tell_phrase(key).await;
 }
 
-/// Writes the audit entry of an act. `None` if that fails: the act is not carried out, and the user is told.
+/// Writes the audit entry of an act. `None` if that fails: the act is not carried out, and the user gets a message.
 pub(super) async fn begin(log: AuditLog<'_>, caller: Caller<'_>, act: Act, incident: Option<&str>) -> Option<Attempt> {
     begun(caller, log.begin(caller.actor(), act.as_str(), incident).await).await
 }

@@ -19,7 +19,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Calls the configured `callee`, at most once within [`ONCE_WITHIN`] per incident: later and concurrent callers are told.
+/// Calls the configured `callee`, at most once within [`ONCE_WITHIN`] per incident: later and concurrent callers get a notice.
 pub(super) async fn escalate(guard: Guard<'_>, caller: Caller<'_>, callee: Option<&String>, id: &str) {
     let (act, log, words) = (Act::Escalate, guard.log, &caller.notifier.words);
     let Some(incident) = &guard.begin_act(caller, act, id).await else { return };

@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
         match log.tell_thread(incident, body).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
+            Err(error) => warn!(%error, incident.id = incident, "cannot store the post for the thread"),
         }
         self.post(body).await
     }

@@ -51,7 +51,7 @@ struct Check {
 }
 
 /// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
-/// longer has it: the user is told, and the message is sent again so that its buttons match the current steps.
+/// longer has it: the user gets a notice, and the message is sent again so that its buttons match the current steps.
 async fn fix(log: AuditLog<'_>, caller: Caller<'_>, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
     let diagnosis = caller.notifier.cleaned(incident).await.diagnosis;
     let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
@@ -201,7 +201,7 @@ impl Desk {
             let due = match self.due().await {
                 Ok(due) => due,
                 Err(error) => {
-                    error!(%error, "cannot look for what is to be verified again");
+                    error!(%error, "cannot look for steps that are due for verification");
                     Vec::new()
                 }
             };

@@ -358,7 +358,7 @@ fn whose_log() -> String {
     let names = knowledge::playbook::shipped();
     let engines: Vec<&str> =
         names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
-    format!("Whose log it is: {}; found out unless told", engines.join(", "))
+    format!("The engine of the log: {}; detected by default", engines.join(", "))
 }
 
 pub(super) fn label(text: &str) -> Result<(String, String), String> {

@@ -56,7 +56,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
                 outln!("{}", clean(line.trim_end()));
             }
             if entries.is_empty() {
-                outln!("nobody did anything");
+                outln!("there are no acts");
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     let mut replacements = library.replacements.clone();
     replacements.extend(check::replaced_phrases(dir));
     if !replacements.is_empty() {
-        outln!("your files change what is shipped:");
+        outln!("your changes to the shipped data:");
         replacements.iter().for_each(|Replacement { file, what }| outln!("  {file}: {what}"));
         outln!("");
     }

@@ -53,21 +53,21 @@ commands! {
     Init(init::InitArgs) => init::run,
     /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
     Serve(ServeArgs) => serve::run,
-    /// Print what is wrong, why, and what to do.
+    /// Print the symptom, its causes and the fix steps.
     #[command(about = about("diagnose"))]
     Diagnose(DiagnoseArgs) => diagnose::run,
     /// Print the state of every pool.
     #[command(about = about("health"))]
     Health(HealthArgs) => health::run,
-    /// Diagnose past firings, each as it was at that time: which rules are noise, which symptoms had no rule, what thresholds would do.
+    /// Diagnose past firings, each as it was at that time: noisy rules, symptoms without a rule, the effect of other thresholds.
     Backtest(Box<backtest::BacktestArgs>) => backtest::run,
-    /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
+    /// Check the service's surroundings: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs) => doctor::run,
     /// Send a synthetic alert through the running service into Slack, and print when each stage was reached.
     Selftest(selftest::SelftestArgs) => selftest::run,
     /// Lint playbooks, signals and phrases.
     Check(DataArgs) => check::check,
-    /// Run the verdict tests that stand beside the playbooks.
+    /// Run the verdict tests beside the playbooks.
     Test(DataArgs) => check::test,
     /// Write the skeleton of a signal, a cause or a playbook, to be filled in.
     New(new::NewArgs) => new::run,
@@ -80,12 +80,12 @@ commands! {
     Logs(LogsArgs) => logs::run,
     /// Answer a language model's client over standard input and output (MCP): diagnoses, health, incidents; read-only.
     Mcp(mcp::McpArgs) => mcp::run,
-    /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
+    /// Compute from a model's config.json the requests that fit on GPUs, and compare them with the running pool.
     Capacity(Box<capacity::CapacityArgs>) => capacity::run,
     /// List incidents.
     #[command(about = about("incidents"))]
     Incidents(past::IncidentsArgs) => past::incidents,
-    /// Print the weekly summary of a channel: what happened, how fast, which causes return, what is still blind.
+    /// Print the weekly summary of a channel: incidents, times, returning causes, missing data.
     Weekly(weekly::WeeklyArgs) => weekly::run,
     /// Pack everything about an incident or a pool into one file.
     #[command(about = about("bundle"))]

@@ -62,7 +62,7 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
     let is_past = args.what.when.at.is_some() || args.what.when.last.is_some() || args.baseline.is_some();
     ensure!(
         !is_past && !args.fresh,
-        "--at, --last, --baseline and --fresh need Prometheus: engines tell only what is now; leave them out"
+        "--at, --last, --baseline and --fresh need Prometheus: engines show only the present; leave them out"
     );
     ensure!(args.output != Output::Queries, "--output queries: without Prometheus there are no queries");
     let words = Phrases::load(config.playbooks.dir.as_deref())?;

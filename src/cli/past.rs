@@ -105,7 +105,7 @@ pub(super) fn accuracy(args: StateArgs) -> anyhow::Result<ExitCode> {
     let ratings = args.config().and_then(|config| with_store(&config, async |store| Ok(store.found_right().await?)));
     match ratings {
         Ok((yes, no)) => outln!("as people here found: {yes} right, {no} wrong"),
-        Err(error) => anstream::eprintln!("what people here found is not known: {error:#}"),
+        Err(error) => anstream::eprintln!("people's feedback on causes is not known: {error:#}"),
     }
     Ok(ExitCode::SUCCESS)
 }

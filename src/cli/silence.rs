@@ -106,7 +106,7 @@ async fn list(alertmanagers: &[Alertmanager], output: HealthOutput) -> anyhow::R
                 );
             }
             if silences.is_empty() && problems.is_empty() {
-                outln!("nothing is silenced");
+                outln!("there are no silences");
             }
         }
     }
@@ -168,7 +168,9 @@ async fn create(
                 if let SilenceError::Alertmanager(why) = &error
                     && !why.is_down()
                 {
-                    anstream::eprintln!("cannot tell what else would be silenced: `--others` silences it all the same");
+                    anstream::eprintln!(
+                        "it is not known which other alerts would be silenced: `--others` silences them all the same"
+                    );
                 }
                 return unanswered(alertmanagers, error);
             }

@@ -94,12 +94,12 @@ fn sentence(group: &[&ReplicaEvent]) -> Option<TimelineEvent> {
         }
     };
     let what = match &first.what {
-        ReplicaEventKind::Came => format!("{who} began to tell metrics"),
-        ReplicaEventKind::Went => format!("{who} stopped telling metrics"),
+        ReplicaEventKind::Came => format!("{who} began to export metrics"),
+        ReplicaEventKind::Went => format!("{who} stopped exporting metrics"),
         ReplicaEventKind::Silent { seconds } if names.len() == 1 && times == 1 => {
-            format!("{who} told no metrics for {} min", (seconds / 60.0).round().max(1.0))
+            format!("{who} exported no metrics for {} min", (seconds / 60.0).round().max(1.0))
         }
-        ReplicaEventKind::Silent { .. } => format!("{who} told no metrics for some minutes"),
+        ReplicaEventKind::Silent { .. } => format!("{who} exported no metrics for some minutes"),
         ReplicaEventKind::Restarted if times > names.len() => format!("{who} restarted, {times} times in all"),
         ReplicaEventKind::Restarted => format!("{who} restarted"),
         ReplicaEventKind::Told(sentence) => sentence.clone(),

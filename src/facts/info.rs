@@ -259,7 +259,7 @@ fn interconnect(info: &InfoResults<'_>, facts: &mut PrometheusFacts) {
         if result.rows.iter().any(|row| row.value > 0.0) {
             facts.interconnect = Some(what.clone());
         } else if facts.interconnect.is_none() && !result.rows.is_empty() {
-            facts.interconnect = Some(format!("no {what} in use: `{}` stands at 0", result.info.metric));
+            facts.interconnect = Some(format!("no {what} in use: `{}` is 0", result.info.metric));
         }
     }
 }

@@ -156,8 +156,8 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// Returns true if a newer diagnosis of the same incident should replace this one.
     ///
-    /// While an incident ends its evidence fades and what remains explains nothing. So a likely cause stands until
-    /// another one is likely, and for good once alerts begin to end. One that a part of the data told stands only until
+    /// While an incident ends its evidence fades and what remains explains nothing. So a likely cause stays until
+    /// another one is likely, and for good once alerts begin to end. One from a part of the data stays only until
     /// all of them answer.
     pub fn gives_way_to(&self, newer: &Self, recovering: bool) -> bool {
         let settled = |d: &Self| d.root().is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback);

@@ -82,7 +82,7 @@ impl Alert {
         matches!(self.labels.get("severity").map(String::as_str), Some("critical" | "page"))
     }
 
-    /// Returns the episode's key inside its group: fingerprint and start. The labels stand for a missing fingerprint.
+    /// Returns the episode's key inside its group: fingerprint and start. The labels replace a missing fingerprint.
     pub fn episode(&self) -> (String, Timestamp) {
         let id = match self.fingerprint.as_str() {
             "" => self.labels.iter().map(|(k, v)| format!("{k}={v:?},")).collect(),

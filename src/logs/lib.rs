@@ -340,7 +340,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Returns the engine of which most lines tell by their own text; what may stand in any log counts last.
+    /// Returns the engine that most lines name by their own text; lines that may be in any log count last.
     fn engine(&self) -> Option<&'a str> {
         let most = self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
         most.map(|(of, _)| *of)

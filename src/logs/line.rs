@@ -18,7 +18,7 @@ const LEVEL_WITHIN: usize = 160;
 const PADDED_LEVELS: [&str; 4] = ["INFO ", "WARN ", "ERROR ", "TRACE "];
 /// Keys of a collector's JSON with the engine's own line.
 const LINE_KEYS: [&str; 6] = ["log", "MESSAGE", "textPayload", "line", "@message", "message"];
-/// Keys that show that JSON is a collector's although its line stands under `message`.
+/// Keys that show that JSON is a collector's although its line is under `message`.
 const COLLECTOR_KEYS: [&str; 6] = ["kubernetes", "stream", "@timestamp", "docker", "_SYSTEMD_UNIT", "source_type"];
 /// Keys of the level, the message and the details in JSON lines of programs. Sources:
 /// <https://docs.litellm.ai/docs/proxy/debugging>, <https://pkg.go.dev/go.uber.org/zap/zapcore#EncoderConfig>,

@@ -63,7 +63,7 @@ impl<'a> Patterns<'a> {
         Self { files, set, texts }
     }
 
-    /// Returns true if the lines of this file may stand in any engine's log.
+    /// Returns true if the lines of this file may be in any engine's log.
     pub(super) fn anywhere(&self, of: &str) -> bool {
         self.files.iter().any(|file| file.anywhere && file.logs == of)
     }

@@ -27,7 +27,7 @@ async fn beat(service: &Service) {
         Ok(Ok(heartbeat)) => {
             service.notifier.share(heartbeat.alive);
             if heartbeat.released > 0 {
-                info!(count = heartbeat.released, "took over what replicas that are gone were working on");
+                info!(count = heartbeat.released, "took over the work of replicas that are gone");
                 service.diagnoses.notify_one();
                 service.deliveries.notify_one();
             }

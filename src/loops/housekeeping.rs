@@ -62,7 +62,7 @@ async fn once(service: &Service) {
     match store.reschedule_far_future(&longest(config), now).await {
         Ok(0) => {}
         Ok(n) => warn!(count = n, "work was scheduled too far in the future by a clock that was ahead: it is due now"),
-        Err(error) => warn!(%error, "cannot look for what is due in the far future"),
+        Err(error) => warn!(%error, "cannot look for work that is due in the far future"),
     }
     failpoint("housekeeping");
     let steady = store.steady_until(Instant::now());

@@ -80,7 +80,7 @@ impl Notifier {
                 Some(message) => {
                     self.adopt(check, &channel, &message, now).await?;
                     self.metrics.delivery("look", "found", None);
-                    info!(subject = check.subject, channel, "the message stands already: its answer was lost");
+                    info!(subject = check.subject, channel, "the message is posted already: its answer was lost");
                     Ok(SearchOutcome::Found)
                 }
                 None => Ok(SearchOutcome::Missing),
@@ -93,7 +93,7 @@ impl Notifier {
                 warn!(
                     subject = check.subject,
                     reason = %error,
-                    "cannot see whether the message stands already: posting it"
+                    "cannot see whether the message is posted already: posting it"
                 );
                 Ok(SearchOutcome::Missing)
             }
@@ -111,7 +111,7 @@ impl Notifier {
             }
             Err(error) => {
                 self.metrics.delivery("look", "refused", None);
-                warn!(subject = check.subject, reason = %error, "cannot see whether a message stands twice");
+                warn!(subject = check.subject, reason = %error, "cannot see whether a message was posted twice");
                 return self.store.finish_duplicate_check(check, None).await;
             }
         };
@@ -175,7 +175,7 @@ impl Notifier {
                     channel,
                     ts = extra.ts,
                     %error,
-                    "cannot remove a message that stands twice"
+                    "cannot remove a message that was posted twice"
                 );
             }
         }

@@ -108,7 +108,7 @@ impl Notifier {
         self.store.queue_mentions(incident, channel, calls, mention, self.store.now()).await
     }
 
-    /// Tries again, or posts anew what was deleted; gives up after the end of the incident, sooner if it stands elsewhere.
+    /// Tries again, or posts anew what was deleted; gives up after the end of the incident, sooner if it is posted elsewhere.
     async fn message_failed(
         &self,
         slack: &Slack,

@@ -1,4 +1,4 @@
-//! Messages on their way to Slack, a pager or the console: one search for a message that stands already, and one policy
+//! Messages on their way to Slack, a pager or the console: one search for a message that is posted already, and one policy
 //! of retries.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) tries: u32,
     /// True if it is to be posted, false if a posted message is to be edited.
     pub(super) is_new: bool,
-    /// The time since which it may stand in Slack, because the answer to its post was lost.
+    /// The time since which it may be in Slack, because the answer to its post was lost.
     since: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Channels that refuse messages: deliveries stay due, the default channel stands in, and users are notified.
+//! Channels that refuse messages: deliveries stay due, the default channel shows the incident, and users are notified.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Notifier {
         }
         let people = tokio::time::timeout(NOTIFY_WITHIN, self.people_to_notify(slack)).await.unwrap_or_default();
         if people.is_empty() {
-            error!(channel, "nobody can be told by a direct message: set `slack.act.users` or `slack.escalate`");
+            error!(channel, "there is no receiver for a direct message: set `slack.act.users` or `slack.escalate`");
             return Ok(());
         }
         let message = self.refusal_message(channel, code);
@@ -173,7 +173,7 @@ impl Notifier {
             match result {
                 Ok(()) if open => info!(channel = refusal.channel, "the channel takes messages again"),
                 Ok(()) => {}
-                Err(error) => warn!(%error, channel = refusal.channel, "cannot keep how a channel stands"),
+                Err(error) => warn!(%error, channel = refusal.channel, "cannot store the state of a channel"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The weekly summary of each channel: when it is due, and what it tells.
+//! The weekly summary of each channel: its due time and its contents.
 //!
 //! Housekeeping writes a row for each channel and week; the deliver loop posts it once (`notify/weekly.rs`). The store is
 //! read when it is posted, so that a late one is right too.

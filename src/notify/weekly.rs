@@ -1,4 +1,4 @@
-//! The weekly summary of a channel: posted once, never edited. It mentions nobody, and no other channel stands in.
+//! The weekly summary of a channel: posted once, never edited. It mentions nobody, and another channel never replaces this one.
 
 use std::time::Duration;
 

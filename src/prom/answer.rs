@@ -85,7 +85,7 @@ pub(super) async fn read<T: Item>(
     parsed.unwrap_or_else(|error| Err(PromError::unexpected(format!("it could not be read: {error}"))))
 }
 
-/// Builds the error that a response without success stands for.
+/// Builds the error of a response without success.
 pub(super) async fn refusal(response: Response, limits: Limits) -> PromError {
     let problem = no_answer(response.status(), false);
     read::<Row>(response, limits, &AnswerMemory::with(limits.bytes)).await.err().unwrap_or(problem)

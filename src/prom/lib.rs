@@ -301,7 +301,7 @@ impl Prometheus {
         if time_left.is_zero() { Err(PromError::Late) } else { Ok((slot, time_left)) }
     }
 
-    /// Awaits the answer to a query that is sent now; observes its duration, and what it tells about the server.
+    /// Awaits the answer to a query that is sent now; observes its duration, and its evidence about the server.
     async fn measured<T>(
         &self,
         deadline: Instant,

@@ -1,7 +1,7 @@
 //! Answers about a part of the data: what a server says about stores that it could not read.
 //!
 //! Thanos and Prometheus write `warnings` beside a success, a cluster of VictoriaMetrics sets `isPartial`. PromQL's own
-//! annotations stand among the warnings and say nothing about stores.
+//! annotations are among the warnings and do not concern stores.
 //! Sources: Thanos, "Partial Response"; VictoriaMetrics, "Cluster availability"; Prometheus, `util/annotations`.
 
 use schemars::JsonSchema;

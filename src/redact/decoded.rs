@@ -1,6 +1,6 @@
-//! Encoded text: a search in what stands there, and in what it was before it was encoded, so that the last letter of an
+//! Encoded text: a search in the text, and in its decoded form, so that the last letter of an
 //! escape is no part of the word behind it (`\nsk-…`, `%22sk-…`, `\u001b[31msk-…`), and an encoded character none of a gap.
-//! What is found there is mapped back to the encoded text, to whole escapes.
+//! Findings there are mapped back to the encoded text, to whole escapes.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -110,8 +110,8 @@ struct Decoded {
 }
 
 impl Decoded {
-    /// Decodes the lines in which these escapes stand, with the one before them and the one behind them: the name of a
-    /// variable stands before its value.
+    /// Decodes the lines with these escapes, with the line before them and the line behind them: the name of a
+    /// variable is before its value.
     fn new(text: &str, escapes: &[Escape]) -> Self {
         let (first, last) = (escapes.first().map_or(0, |e| e.raw.start), escapes.last().map_or(0, |e| e.raw.end));
         let start = text[..first].rmatch_indices('\n').nth(1).map_or(0, |(at, _)| at + 1);

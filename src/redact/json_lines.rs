@@ -1,4 +1,4 @@
-//! Lines of JSON in a text: what is replaced in them stands in one string each, so that what read them reads them still.
+//! Lines of JSON in a text: each placeholder stays inside one string, so that readers of the JSON can still read it.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) struct Replaced {
     pub(super) at: Range<usize>,
     pub(super) rule: usize,
-    /// True if its placeholder needs quotes: it stands for a number, or for whole values.
+    /// True if its placeholder needs quotes: it replaces a number, or whole values.
     pub(super) quoted: bool,
     in_json: bool,
 }

@@ -13,7 +13,7 @@ const MOST: usize = 256;
 /// Maximum number of automata. With another value after each text a single one would be built anew for each text.
 const FINDERS: usize = 8;
 
-/// Schemes of an Authorization header, behind which the secret stands.
+/// Schemes of an Authorization header; the secret follows them.
 const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "apikey"];
 
 /// Returns the secret of an Authorization header without its scheme; any other text as it is.

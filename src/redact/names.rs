@@ -1,8 +1,8 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
-//! Replaced in free text: known names as whole words, the workload names in pod names, names that stand where the patterns
+//! Replaced in free text: known names as whole words, the workload names in pod names, names in the places that the patterns
 //! of `named_in_text` find them (`pod-0.svc.ns.svc.cluster.local`), and every IP address except loopback. Not replaced:
-//! names of models, and names that are common technical words, unless a field that holds names stands before them.
+//! names of models, and names that are common technical words, unless a field that holds names is before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -141,7 +141,7 @@ impl Names {
         Some(self.renamed(value).map_or_else(|| value.to_owned(), |(text, _)| text))
     }
 
-    /// Learns the names that stand where the patterns of `named_in_text` find them.
+    /// Learns the names that the patterns of `named_in_text` find.
     fn text_tells(&mut self, text: &str) {
         for pattern in std::mem::take(&mut self.in_text) {
             for found in pattern.captures_iter(text) {
@@ -219,7 +219,7 @@ impl Names {
         })
     }
 
-    /// Finds a common word that is a name here, because a field that holds names stands before it: `namespace="prod"`.
+    /// Finds a common word that is a name here, because a field that holds names is before it: `namespace="prod"`.
     fn value_at(&self, text: &str, start: usize) -> Option<(usize, Option<String>)> {
         if self.in_fields.is_empty() || !text.as_bytes().get(start.checked_sub(1)?).is_some_and(|b| b"=\"'".contains(b))
         {

@@ -346,7 +346,7 @@ fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<Strin
             break;
         }
     }
-    let why = "its words stand in each other without an end".to_owned();
+    let why = "its word lists contain each other without an end".to_owned();
     Err(RedactionRuleError { rule: rule.id.clone(), why })
 }
 
@@ -382,7 +382,7 @@ pub(super) fn is_mark(text: &str) -> bool {
     matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
 }
 
-/// Returns true if a placeholder stands in a text: a part of it was redacted.
+/// Returns true if a text contains a placeholder: a part of it was redacted.
 pub fn is_redacted(text: &str) -> bool {
     !marks(text).is_empty()
 }

@@ -1,6 +1,6 @@
 //! Message ─▶ Slack Block Kit, inside Slack's limits, with all untrusted text escaped.
 //!
-//! Essential text stands in top-level blocks, each with `expand` set: Slack's clients may hide the content of
+//! Essential text is in top-level blocks, each with `expand` set: Slack's clients may hide the content of
 //! attachments behind "Show more", but not that of top-level blocks
 //! (<https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments/>, and `expand` in
 //! <https://docs.slack.dev/reference/block-kit/blocks/section-block>). Only attachments have a colour, so the small

@@ -1,4 +1,4 @@
-//! The section of an alert of our own, and the one that stands where nothing was diagnosed.
+//! The section of an alert of our own, and the section of an incident without a diagnosis.
 
 use super::{IncidentView, Phrases};
 use knowledge::alert::OwnAlert;
@@ -10,7 +10,7 @@ pub(super) fn self_test(view: &IncidentView<'_>, words: &Phrases) -> Option<Bloc
     is_test.then(|| Block::Section(words.text("self-test", &[]), vec![words.line("self-test-means", &[])]))
 }
 
-/// Returns the title and the lines of the section that stands in place of a diagnosis.
+/// Returns the title and the lines of the section that replaces a diagnosis.
 pub(super) fn undiagnosed(view: &IncidentView<'_>, words: &Phrases) -> (String, Vec<Line>) {
     match (OwnAlert::of(view.alerts), view.resolved_at) {
         (None | Some(OwnAlert::SelfTest), _) => {

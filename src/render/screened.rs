@@ -153,7 +153,7 @@ fn few(titles: &[String], words: &Phrases) -> Option<String> {
     }
 }
 
-/// Returns the note that a part of the data is missing, with the server's words, and what to look at first; it stands before
+/// Returns the note that a part of the data is missing, with the server's words, and the first thing to check; it comes before
 /// everything else.
 fn missing_part(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     let Some(said) = diagnosis.incomplete.as_deref() else { return Vec::new() };

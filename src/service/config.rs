@@ -67,7 +67,7 @@ pub struct Config {
     /// Service level objectives of pools; of the entries that match a pool, the one with the most labels counts.
     pub slo: Vec<Slo>,
     /// Kinds of pools, instead of those that their data tells; of the entries that match a pool, the one with the most labels
-    /// counts. The kinds stand in `playbooks/kinds.yaml`.
+    /// counts. The kinds are in `playbooks/kinds.yaml`.
     pub pools: Vec<DeclaredPool>,
     /// Settings of diagnoses.
     pub diagnose: diagnose::Config,

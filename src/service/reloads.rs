@@ -19,7 +19,7 @@ pub struct Reloads {
 
 impl Reloads {
     /// Returns the last reload in words if it failed. Everybody may read `/readyz`, and an error may contain a secret
-    /// that stands in the wrong place, so the reason is only in the log.
+    /// that is in the wrong place, so the reason is only in the log.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -35,7 +35,7 @@ impl Reloads {
             let (count, place) = (format_count(unused.len(), "problem"), dir.display());
             let Problem { file, line, lint, .. } = first;
             format!(
-                "{count}, first {file}:{line} ({lint}): what they are about is not used, all else is; run `llm-diagnose check {place}`"
+                "{count}, first {file}:{line} ({lint}): their entries are ignored, all others are used; run `llm-diagnose check {place}`"
             )
         });
         *self.unused.lock().unwrap_or_else(PoisonError::into_inner) = told;

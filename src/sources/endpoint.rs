@@ -176,7 +176,7 @@ impl ReplicaRequests<'_> {
             return AnswerBody::Nothing(format!("answered with {length} bytes that are no text"));
         };
         if media == "text/html" || text.trim_start().to_ascii_lowercase().starts_with("<!doctype html") {
-            let hint = "something else listens there, or a login stands before it";
+            let hint = "another program listens there, or a login page is in front of it";
             return AnswerBody::Nothing(format!("answered with a web page: {hint}"));
         }
         let full =

@@ -85,8 +85,7 @@ pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Opti
 async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let beside = with(from, BESIDE[0]);
     if fs::metadata(&beside).is_ok_and(|beside| beside.len() > 0) {
-        let hint =
-            "changes that are not in it stand in the file beside it (-wal): make the copy with `llm-diagnose backup`";
+        let hint = "it lacks the changes in the file beside it (-wal): make the copy with `llm-diagnose backup`";
         return Err(file(from, io::Error::other(hint)));
     }
     let mut read = File::open(from).map_err(|error| file(from, error))?;

@@ -8,7 +8,7 @@
 //! (`DatabaseEngine::hold`), work is claimed by a lease, and the leases of a dead replica are released by the others
 //! (`replicas.rs`).
 //!
-//! Everything here fails when the database does; what else makes a method fail stands with it.
+//! Everything here fails when the database does; further errors are documented with their method.
 
 mod admission;
 mod alerts;

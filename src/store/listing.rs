@@ -32,7 +32,7 @@ impl IncidentQuery {
     }
 }
 
-/// Returns the pattern for the text of an alert with that severity. Label names and values stand in that text as JSON
+/// Returns the pattern for the text of an alert with that severity. Label names and values are in that text as JSON
 /// writes them, so that no value can look like a label.
 fn severity_pattern(severity: &str) -> String {
     let text = serde_json::Value::from(severity.to_ascii_lowercase()).to_string();

@@ -91,7 +91,7 @@ metrics! {
     delivery_seconds: Family<Labels<2>, Histogram, Buckets> = Family::new_with_constructor(Buckets),
         "delivery_duration_seconds", "One call of a sink";
     rate_limit_waits: ByResult, "rate_limit_waits", "Deliveries put off, by whose limit: ours or Slack's";
-    inbound: Family<Labels<2>, Counter>, "slack_inbound", "What people did in Slack, by kind and what became of it";
+    inbound: Family<Labels<2>, Counter>, "slack_inbound", "Requests of people in Slack, by kind and result";
     acts: Family<Labels<2>, Counter>, "acts", "Buttons and commands that act, by result";
     bundles: ByResult, "bundles", "Bundles asked for, by what became of them";
     bundle_seconds: Histogram = Histogram::new(BUNDLE_SECONDS),

@@ -199,7 +199,7 @@ impl Visit<'_> {
             Ok(done) => done,
             Err(not_done) => {
                 if let Err(error) = store.forget_request(&claim).await {
-                    tracing::error!(%error, "cannot give a form back whose act failed: it counts as sent");
+                    tracing::error!(%error, "cannot release the form of a failed act: it counts as sent");
                 }
                 *not_done
             }
@@ -328,7 +328,7 @@ impl Visit<'_> {
                 let end = Block::Buttons(button.into_iter().collect());
                 let body = silence::announcement(notifier, self.actor(), self.incident, &created, comment, end);
                 if let Err(error) = self.log().tell_thread(&self.incident.id, &body).await {
-                    tracing::warn!(%error, incident.id = self.incident.id, "cannot keep what the thread is to be told");
+                    tracing::warn!(%error, incident.id = self.incident.id, "cannot store the post for the thread");
                 }
                 Ok(self.back(Act::Silence.as_str()))
             }

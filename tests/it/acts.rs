@@ -213,8 +213,8 @@ async fn buttons_that_are_wrong_are_answered_and_do_nothing() {
         assert!(bench.last().contains("This incident is gone"), "{value}: {:?}", bench.said());
     }
     for (action, value, says) in [
-        ("acknowledge", over.as_str(), "This incident has ended"),
-        ("again", &over, "This incident has ended"),
+        ("acknowledge", over.as_str(), "This incident is resolved"),
+        ("again", &over, "This incident is resolved"),
         ("verify:99", &format!("{over}/99"), "The steps changed"),
         ("verify:x", &format!("{over}/-1"), "The steps changed"),
         ("self-destruct", &over, "This button is not known"),

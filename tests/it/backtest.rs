@@ -240,7 +240,7 @@ fn ctrl_c_leaves_what_is_done() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the same command goes on from there"), "{said}");
+    assert!(said.contains("the same command continues from there"), "{said}");
     let partial = read(&output);
     assert_eq!(partial.stopped.as_deref(), Some("it was interrupted"));
     assert!((1..7).contains(&partial.firings.len()), "{:#?}", partial.firings);

@@ -151,7 +151,7 @@ async fn what_is_no_backup_is_refused_and_the_store_stays() {
     std::fs::write(at("cut"), &good[..good.len() / 2]).unwrap();
     refused("cut", "restore").await;
     std::fs::write(at("good-wal"), "x").unwrap();
-    refused("good", "changes that are not in it stand in the file beside it").await;
+    refused("good", "it lacks the changes in the file beside it").await;
     std::fs::remove_file(at("good-wal")).unwrap();
 
     let still = Store::visit(&state.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();

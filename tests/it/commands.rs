@@ -299,7 +299,7 @@ fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
             ("help", "Commands"),
             ("help diagnose", "last DURATION"),
             ("helth", "Did you mean health?"),
-            ("explain kv-cache-full", "What may be behind it"),
+            ("explain kv-cache-full", "Possible causes"),
             ("explain hot-replica", "(hot-replica)"),
             ("playbook hot-replica", "Cannot tell"),
             ("explain xid 79", "*do* Reboot or power-cycle"),

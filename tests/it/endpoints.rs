@@ -132,7 +132,7 @@ async fn whatever_it_does_instead_of_answering_is_a_sentence_and_in_time() {
         (Manner::Status(503, String::new()), "answered HTTP 503"),
         (Manner::Status(403, String::new()), "wants a key; none was sent (HTTP 403)"),
         (Manner::Garbage, "answered with 6 bytes that are no text"),
-        (Manner::Login, "answered with a web page: something else listens there, or a login stands before it"),
+        (Manner::Login, "answered with a web page: another program listens there, or a login page is in front of it"),
         (Manner::Huge(100 << 20), "sent more than 2 MiB"),
         (Manner::Hang, "took the connection and did not answer in time"),
         (Manner::Drip, "took the connection and did not answer in time"),

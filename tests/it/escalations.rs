@@ -57,7 +57,7 @@ async fn that_slack_delivered_the_message_is_said_after_it_did() {
     // Slack takes its time: longer than somebody waits for an answer.
     run.slack.fail_next("chat.postMessage", Failure::Slow(Duration::from_secs(13)), 1);
     escalate(&run).await;
-    until(&run, |s| alone(s, "Slack has not taken the message that mentions them yet")).await;
+    until(&run, |s| alone(s, "Slack has not yet accepted the message that mentions them")).await;
     until(&run, |s| in_thread(s, CALL).is_some()).await;
     assert!(!run.slack.with(|s| alone(s, DELIVERED)));
     run.wait_for(CHANNEL, |m| m.contains("Escalated by <@U0ANN>")).await;

@@ -240,7 +240,7 @@ fn a_lost_replica_is_gone_and_when_it_went_is_told() {
     let seen = seen("lost", false);
     assert_eq!(replica(&seen, "vllm-llama-8b-0").state, "gone");
     assert_eq!(replica(&seen, "vllm-llama-8b-1").state, "up");
-    let went = seen.happened.iter().find(|h| h.what == "replica vllm-llama-8b-0 stopped telling metrics");
+    let went = seen.happened.iter().find(|h| h.what == "replica vllm-llama-8b-0 stopped exporting metrics");
     let went = went.unwrap_or_else(|| panic!("{:?}", seen.happened));
     assert_eq!((went.kind, went.source.as_str()), (HappenedKind::Presence, "prometheus"));
     assert!((went.at.as_second() - begun("lost")).abs() <= 60, "{went:?}, begun {}", begun("lost"));

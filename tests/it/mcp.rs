@@ -68,7 +68,10 @@ async fn over_standard_output_a_model_diagnoses_screens_queries_and_explains() {
     assert!(text(screened).starts_with('▌') && screened["data"]["pools"][0]["checks"].as_array().unwrap().len() > 20);
     assert!(text(queried).contains("TTFT p99") && text(queried).contains("PromQL: "), "{queried}");
     assert!(queried["data"]["observed"]["value"].as_f64().unwrap() > 1.0, "{queried}");
-    assert!(text(xid).contains("fallen off the bus") && text(tree).contains("high TTFT: first tokens come late"), "{xid}");
+    assert!(
+        text(xid).contains("fallen off the bus") && text(tree).contains("high TTFT: first tokens come late"),
+        "{xid}"
+    );
     assert_eq!(tree["links"], json!(["llm-diagnose://playbooks/high-ttft"]));
     assert!(answer["read"][0].as_str().unwrap().contains("high TTFT: first tokens come late"));
     text(health);

@@ -52,8 +52,8 @@ green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Das
     grey | ~ While the silence lasts, Alertmanager does not report the end of these alerts. The diagnosis continues.
   ↳ @U0ANN ended the silence of `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`.
   ↳ @S0ONCALL @U0ANN asks you for help: CRITICAL · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
-    Who can help: The team that builds the prompts, with the mean length now and before.
-    red | ~ Everything that is known, as a file: `/llm-diagnose bundle #`
+    Escalate to: The team that builds the prompts, with the mean length now and before.
+    red | ~ All known facts as a file: `/llm-diagnose bundle #`
   ↳ @ann: @U0LAB why?
   ↳ *Confirmed · high TTFT: first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
   ↳ @ann: @U0LAB bundle
@@ -112,7 +112,9 @@ async fn alerted(night: &Night) {
     picture.next_frame(&mut pixels).unwrap();
     assert!(picture.info().width >= 800, "{:?}", picture.info());
     assert!(file.alt.contains("TTFT p99: 2") && file.alt.contains("(threshold 2 s)"), "{}", file.alt);
-    let post = night.said("High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama").await;
+    let post = night
+        .said("High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama")
+        .await;
     assert_eq!((post.thread_ts.as_ref(), post.files.len()), (Some(&message.ts), 1));
 }
 
@@ -177,7 +179,7 @@ async fn helped(night: &Night) {
     assert_eq!(refused.only_for.as_deref(), Some(BEN));
     night.press(ANN, Press::new("escalate").confirmed()).await;
     let call = night.said(&format!("{CALL}<@U0ANN> asks you for help: {HEADLINE}")).await;
-    assert!(all_of(&call).contains("Who can help: ") && all_of(&call).contains("/llm-diagnose bundle "), "{call:?}");
+    assert!(all_of(&call).contains("Escalate to: ") && all_of(&call).contains("/llm-diagnose bundle "), "{call:?}");
     night.message_with("Escalated by <@U0ANN>").await;
     night.press(ANN, "again").await;
     night.said("It is being diagnosed once more").await;

@@ -323,7 +323,7 @@ fn an_unknown_id_and_a_change_of_a_file_of_ones_own_are_left_out() {
     let change = format!("{ID}escalate: us\n");
     let (_, message, hint) =
         left_out(&[("causes/traffic-surge.yaml", &cause), ("overrides/traffic-surge.yaml", &change)]);
-    assert_eq!(message, "`traffic-surge` stands in a file of your own");
+    assert_eq!(message, "`traffic-surge` is in your own file");
     assert!(hint.starts_with("make the change in ") && hint.contains("causes/traffic-surge.yaml"), "{hint}");
 }
 

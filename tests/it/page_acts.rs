@@ -183,7 +183,7 @@ async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down
     let (page, acts) = (format!("/incidents/{id}"), format!("/incidents/{id}/acts"));
     let (anna, ben) = (Visitor::new(&run, "anna"), Visitor::new(&run, "ben"));
     let (_, shown) = ben.page(&page).await;
-    assert!(!shown.contains("<form") && shown.contains("Only those whom <code>pages.act</code>"), "{shown}");
+    assert!(!shown.contains("<form") && shown.contains("Only people in <code>pages.act</code>"), "{shown}");
     for path in ["/note", "/silence"] {
         let (status, shown) = ben.page(&format!("{page}{path}")).await;
         assert!(status == 403 && shown.contains(&format!("href=\"{page}\"")), "{path}: {shown}");
@@ -198,7 +198,7 @@ async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down
         assert!(status == 403 && said.contains("was not made for you"), "{said}");
     }
     let (status, _, said) = ben.send(&own, &seal, &[]).await;
-    assert!(status == 403 && said.contains("Only those whom"), "{said}");
+    assert!(status == 403 && said.contains("Only people in"), "{said}");
     let (status, _, said) = ben.send(&own, &seal, &[("Origin", "https://evil.example")]).await;
     assert!(status == 403 && said.contains("another site sent this form"), "another site writes no line: {said}");
     let host = run.service.url.trim_start_matches("http://");
@@ -229,10 +229,10 @@ async fn while_slack_names_who_acts_nobody_acts_on_the_page_until_it_names_them_
     for name in ["anna", "U0ANNA"] {
         let visitor = Visitor::new(&run, name);
         let (_, shown) = visitor.page(&page).await;
-        assert!(!shown.contains("<form") && shown.contains("Only those whom <code>pages.act</code>"), "{shown}");
+        assert!(!shown.contains("<form") && shown.contains("Only people in <code>pages.act</code>"), "{shown}");
         for act in ["acknowledge", "again", "note", "silence", "bundle"] {
             let (status, _, said) = visitor.send(&format!("{page}/acts/{act}"), &[], &[]).await;
-            assert!(status == 403 && said.contains("Only those whom"), "{name} {act}: {said}");
+            assert!(status == 403 && said.contains("Only people in"), "{name} {act}: {said}");
         }
     }
     let written = audit(&run).await;

@@ -346,7 +346,7 @@ async fn a_page_without_prometheus_comes_in_time_and_says_so() {
     assert!(began.elapsed() < std::time::Duration::from_secs(6), "{:?}", began.elapsed());
     assert_eq!(status, 200);
     assert!(text.contains("They come with the next update"), "{text}");
-    assert!(text.contains("llm-diagnose bundle") && text.contains("None is kept here yet"), "{text}");
+    assert!(text.contains("llm-diagnose bundle") && text.contains("There are no bundles here yet"), "{text}");
 }
 
 #[tokio::test]

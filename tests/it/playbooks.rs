@@ -174,7 +174,7 @@ fn promql_that_does_not_parse_and_unknown_placeholders_are_shown() {
 
 #[test]
 fn a_playbook_without_a_test_is_shown() {
-    let expected = r#"own/mine.yaml:1: no verdict test stands beside it (playbook/missing-test)
+    let expected = r#"own/mine.yaml:1: it has no verdict test beside it (playbook/missing-test)
      1 | playbook: mine
        = hint: write `mine.test.yaml` beside it: one case per cause, one healthy"#;
     assert_eq!(found(&[("mine.yaml", SOUND)]), expected);
@@ -319,9 +319,9 @@ fn a_word_for_a_missing_verify_that_the_data_contradicts_is_shown() {
         (now("Run `kubectl cordon n`\n    no_verify: looks"), "`looks` changes nothing, and `kubectl cordon n` does"),
         (now("Run `dcgmi diag -r 3`\n    no_verify: looks"), "`looks` changes nothing, and `dcgmi diag -r 3` does"),
         (now("Ask `POST /key/update`\n    no_verify: looks"), "`looks` changes nothing, and `POST /key/update` does"),
-        (lasting("Look at it\n    no_verify: looks"), "what only looks keeps nothing away"),
+        (lasting("Look at it\n    no_verify: looks"), "a step that only looks prevents nothing"),
         (now("Alert on it\n    no_verify: prevents"), "`prevents` changes nothing today"),
-        (lasting("Scale out\n    no_verify: symptom"), "`symptom` is for what relieves at once"),
+        (lasting("Scale out\n    no_verify: symptom"), "`symptom` is for steps that relieve at once"),
         (now("Scale out\n    no_verify: unseen"), "`unseen`, but `kv_cache_usage` shows it when it gets better"),
     ] {
         assert!(printed.contains(expected) && printed.contains("(step/no-verify)"), "{expected}: {printed}");

@@ -96,7 +96,9 @@ fn the_beginning_of_the_written_report_says_what_whom_why_and_what_to_do() {
     let text = report_markdown(&report, &Phrases::english());
     let root = report.diagnosis.as_ref().unwrap().root().unwrap();
     let beginning: String = text.chars().take(2_500).collect();
-    for said in ["high TTFT: first tokens come late", "still open", &root.title, "likely", "What to do", &root.meaning[..40]] {
+    for said in
+        ["high TTFT: first tokens come late", "still open", &root.title, "likely", "What to do", &root.meaning[..40]]
+    {
         assert!(beginning.contains(said), "{said} is missing:\n{beginning}");
     }
     let order = ["## Why", "## What to do", "## Expected and actual", "## Not known", "## Everything that was checked"];

@@ -79,7 +79,11 @@ fn a_value_close_beyond_a_limit_that_nobody_was_alerted_for_is_mentioned_and_no_
     };
     let close = judged_by(&limited(0.8), "healthy", "");
     assert_eq!(close.symptom.verdict, SymptomVerdict::Absent);
-    assert!(told(&close).contains("Slightly beyond a threshold: high inter-token latency: tokens come slowly"), "{}", told(&close));
+    assert!(
+        told(&close).contains("Slightly beyond a threshold: high inter-token latency: tokens come slowly"),
+        "{}",
+        told(&close)
+    );
     let far = judged_by(&limited(0.5), "healthy", "");
     assert_eq!((far.symptom.playbook.as_str(), far.symptom.verdict), ("high-itl", SymptomVerdict::Confirmed));
     // Who was alerted for it gets the answer to that alert.

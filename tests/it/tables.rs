@@ -182,7 +182,7 @@ fn what_is_wrong_in_a_table_is_said_with_its_place_and_a_way_out() {
         (wrong("RESTART_BM", "RESTART_BMC"), "`RESTART_BMC` is no bucket of NVIDIA's catalog (table/bucket)"),
         (wrong("RESTART_BM", "RESTART_BMC"), "did you mean `RESTART_BM`?"),
         (wrong("gpu-hardware-fault", "gpu-hardware-fautl"), "did you mean `gpu-hardware-fault`?"),
-        (wrong(row, &format!("{row}\n{row}")), "Xid 79 is empty or stands here twice (table/twice)"),
+        (wrong(row, &format!("{row}\n{row}")), "Xid 79 is empty or listed twice (table/twice)"),
         (
             wrong("counts: critical", "workload: true, counts: critical"),
             "cannot be the workload's and count as critical",

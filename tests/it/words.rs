@@ -159,7 +159,10 @@ fn what_must_be_read_stands_where_slack_never_folds_it() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
     let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Phrases::english()));
     let top = body["blocks"].as_array().unwrap();
-    assert!(top[0]["text"]["text"].as_str().unwrap().starts_with("*CRITICAL · high TTFT: first tokens come late"), "{top:#?}");
+    assert!(
+        top[0]["text"]["text"].as_str().unwrap().starts_with("*CRITICAL · high TTFT: first tokens come late"),
+        "{top:#?}"
+    );
     assert!(top.iter().filter(|block| block["type"] == "section").all(|block| block["expand"] == true));
     let attached = body["attachments"].as_array().unwrap();
     assert_eq!((attached.len(), attached[0]["blocks"].as_array().unwrap().len()), (1, 1), "the colour and the links");

@@ -14,7 +14,7 @@ refused-unknown = Slack does not say at the moment who you are or which user gro
 # Any act.
 act-unknown = This button is not known here (any more). Nothing was done.
 act-gone = This incident is gone: old ones are deleted after a while. Nothing was done.
-act-over = This incident has ended: nothing fires any more. Nothing was done.
+act-over = This incident is resolved: its alerts no longer fire. Nothing was done.
 act-store = The store does not answer, so nothing was done. Please try again.
 form-late = Slack opened no form: three seconds were not enough. Please press again.
 form-slow = This took too long, so nothing was done. Please try again.
@@ -38,7 +38,7 @@ evidence-none = There is no diagnosis yet.
 # Right or wrong.
 feedback-no-cause = No cause was named, so there is nothing to confirm.
 feedback-thanks = Thank you, noted.
-wrong-title = What was it really?
+wrong-title = What was the cause?
 wrong-cause = The right cause
 wrong-which = Choose a cause
 wrong-other = Something else
@@ -50,8 +50,8 @@ wrong-note-comment = { $cause } (“{ $comment }”)
 silence-title = Silence
 silence-send = Silence
 silence-what = Alertmanager will keep quiet about every alert that has **all** of these labels. Fewer labels silence more alerts.
-silence-matchers = What all of these alerts share
-silence-whole-pool = The alerts have too many names for one silence, so nothing is chosen: these labels alone silence **everything** that has them.
+silence-matchers = Labels that all of these alerts share
+silence-whole-pool = The alerts have too many names for one silence, so no label is chosen: these labels alone silence **everything** that has them.
 silence-labels = Labels that an alert must have
 silence-which = Choose labels
 silence-duration = How long
@@ -67,7 +67,7 @@ silence-others = { $n ->
     [one] These labels silence **1 alert that is not of this incident** as well. Choose more labels, or confirm it below.
    *[other] These labels silence **{ $n } alerts that are not of this incident** as well. Choose more labels, or confirm it below.
  }
-silence-others-unknown = **What else these labels silence is not known:** Alertmanager is unreachable ({ $error }). Confirm below to silence it all the same.
+silence-others-unknown = **It is not known which other alerts have these labels:** Alertmanager is unreachable ({ $error }). Confirm below to silence it all the same.
 silence-confirm = Silence other alerts too
 silence-confirm-others = { $n ->
     [one] I know that 1 other alert is silenced too
@@ -76,7 +76,7 @@ silence-confirm-others = { $n ->
 silence-confirm-unknown = I know that other alerts may be silenced too
 silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
 silence-failed = Nothing was silenced: { $error }
-silence-unsure = **It is not known whether Alertmanager created the silence:** { $error }. Look at what is silenced before you ask for it again.
+silence-unsure = **It is not known whether Alertmanager created the silence:** { $error }. Check the list of silences before you request it again.
 silence-note = until { $day } { $until }
 silence-made = **Silenced** by { $who } until { $day } { $until }: { $matchers }
 silence-made-unposted = The silence is created, but Slack did not accept the post about it.
@@ -95,7 +95,7 @@ silence-list = { $n ->
     [one] 1 silence
    *[other] { $n } silences
  }
-silence-list-unknown = **What is silenced is not known:** no Alertmanager answers.
+silence-list-unknown = **The silences are not known:** no Alertmanager answers.
 silence-list-partly = **The list of silences is incomplete:** { $away } of { $of } Alertmanagers do not answer. Of the others { $n ->
     [0] nothing is silenced.
     [one] 1 silence:
@@ -105,18 +105,18 @@ silence-one = { $matchers } until { $day } { $until }, by { $by }: { $comment }
 silence-more = { $n } more: see `llm-diagnose silence list`.
 
 # Escalate.
-escalate-nobody = Nobody is configured to be called: see `slack.escalate` in the configuration.
+escalate-nobody = No escalation is configured: see `slack.escalate` in the configuration.
 escalate-already = Somebody escalated this less than five minutes ago.
 escalate-done = Slack delivered a message that mentions them. Nobody has confirmed yet.
-escalate-waits = Slack has not taken the message that mentions them yet. The thread will show it, or say that it failed.
+escalate-waits = Slack has not yet accepted the message that mentions them. The thread will show it, or say that it failed.
 escalate-failed = Nobody was called: { $error }
 escalation-called = { $pager } was called.
 escalation-failed = { $pager } could not be called: { $error }
 escalation-begun = { $pager } is being called. The thread will say how it ended.
 escalation-asked = Requested by { $who }.
 escalate-asks = { $who } asks you for help: { $headline }
-escalate-who = Who can help: { $who }
-escalate-bundle = Everything that is known, as a file: { $command }
+escalate-who = Escalate to: { $who }
+escalate-bundle = All known facts as a file: { $command }
 
 # A step was done.
 step-changed = The steps changed, and this one is not among them any more: see the newest message. Nothing was done.

@@ -37,7 +37,7 @@ backtest-total = firings
 backtest-after = after
 backtest-named = cause named
 backtest-noise-note = Noise: the symptom of such a rule never held when it fired, and at so many of its judged firings nothing else was abnormal either. Make it stricter, or remove it.
-backtest-not-judged-note = Not judged: the alert selects no playbook, so that what it is about cannot be judged. A label `playbook: <id>` on the rule tells it.
+backtest-not-judged-note = Not judged: the alert selects no playbook, so its problem cannot be judged. A label `playbook: <id>` on the rule selects one.
 backtest-unalerted = Abnormal without any alert
 backtest-unalerted-line = **{ $title }** in { $pool }: { $times ->
     [one] once
@@ -47,11 +47,11 @@ backtest-alerted-times = { $n ->
     [one] Once more a symptom held while an alert of its pool fired.
    *[other] { $n } more times a symptom held while an alert of its pool fired.
  }
-backtest-shipped-alerts = shipped alerts that tell of it: { $alerts }
-backtest-no-shipped-alert = no shipped alert tells of it
+backtest-shipped-alerts = shipped alerts for it: { $alerts }
+backtest-no-shipped-alert = there is no shipped alert for it
 backtest-episode = { $at } for { $duration }: { $headline }
 backtest-thresholds = Thresholds: how often they would have fired
-backtest-steps = Counted from values { $step } apart: what lasts shorter may not be in it.
+backtest-steps = Counted from values { $step } apart: shorter events may be missing.
 backtest-ladder = { $title } for { $hold }
 backtest-ladder-of = { $title } for { $hold }, { $pools }
 backtest-rung = { $threshold } { $times ->

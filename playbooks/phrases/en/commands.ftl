@@ -78,7 +78,7 @@ capacity-prompt = Mean prompt: { $value }
 capacity-output = Mean output: { $value }
 capacity-fits = Requests of that length that fit into a replica: { $value }
 capacity-running = Requests that run on a replica now: { $value }
-capacity-more = What would fit on other GPUs: { $command }
+capacity-more = For other GPUs: { $command }
 
 doctor-well = Everything that the service needs is there
 doctor-wrong = { $n ->
@@ -103,7 +103,7 @@ incident-undiagnosed = This incident has no diagnosis: no playbook knows its ale
 incident-since = since { $at }
 incidents-none = There are no incidents.
 home-own = Yours ({ $n })
-home-own-none = Incidents that you acknowledge stand here while they are open, and for a day after they began.
+home-own-none = Incidents that you acknowledge appear here while they are open, and for a day after they began.
 home-open = Open ({ $n })
 home-open-none = No incident is open.
 home-taken = { $line } · { $who } is on it
@@ -129,14 +129,14 @@ incidents-more = There are more; the newest are shown.
 
 silence-by-button = Press **Silence** to choose the matchers and the duration.
 
-explain-impact = Whom it affects
-explain-causes = What may be behind it
+explain-impact = Effect on users
+explain-causes = Possible causes
 explain-now = Do now
 explain-lasting = So that it does not come back
 explain-runbook = Runbook
 playbooks-headline = { $n } playbooks
-playbooks-symptoms = What users feel
-playbooks-mechanisms = What is behind it
+playbooks-symptoms = Symptoms: effects on users
+playbooks-mechanisms = Mechanisms: links to the causes
 playbooks-more = One of them: { $example }
 
 accuracy-headline = The named root cause was right in { $figure } of simulated faults
@@ -148,7 +148,7 @@ accuracy-wrong = Simulated faults, confident and wrong: { $figure }
 accuracy-healthy = Simulated fleets that are healthy, a likely cause named: { $figure }
 accuracy-here = Here, as people said
 accuracy-feedback = { $yes } right, { $no } wrong
-accuracy-no-feedback = Nobody has said yet whether a cause was right. **Right cause** and **Wrong cause** below an incident do.
+accuracy-no-feedback = There is no feedback on causes yet. Press **Right cause** or **Wrong cause** below an incident.
 
 help-headline = Type /llm-diagnose and a pool's name to see what is wrong there, or one of these
 help-commands = Commands

@@ -40,7 +40,7 @@ logs-in-turn = { $timed ->
   }{ $name }: { $root }
 logs-line = line { $line }, { $when }: { $text }
 logs-line-untimed = line { $line }: { $text }
-logs-findings = What it says, in order; harmless lines last
+logs-findings = Known lines, in order; harmless lines last
 logs-finding = { $timed ->
     [0] {""}
    *[other] { $when } ·{" "}
@@ -52,12 +52,12 @@ logs-rank-root = root error
 logs-rank-sign = possible symptom
 logs-rank-secondary = follows from something above
 logs-rank-benign = harmless
-logs-startup = What it was started with
+logs-startup = Start-up settings
 logs-statistics = While it served
 logs-learn = Known are the logs of { $engines }. Name one with `--engine`.
 logs-root-of = { $name } · { $root }
 logs-all-clean = Nothing in these { $n } logs went wrong
-logs-no-root = None of these { $n } logs says what went wrong
+logs-no-root = These { $n } logs do not show the root error
 logs-several = { $n } logs, { $rooted ->
     [0] none of them with a root error
     [one] one of them with a root error
@@ -88,7 +88,7 @@ logs-began-unknown = The first error in the log of { $name } is in line { $line 
     [0] {""}
    *[other] {" "}({ $root })
   }; nothing is known about it yet
-logs-say-nothing = Nothing in the logs of { $names } says what went wrong
+logs-say-nothing = The logs of { $names } do not show the root error
 logs-missing = Not read, { $what }: { $why }{ $more ->
     [0] {""}
    *[other] {" "}(and { $more } more)

@@ -43,11 +43,11 @@ why-in-part = a part of the data is missing
 
 ## The symptom and who is affected
 
-part-missing = **A part of the data is missing**: { $said }. What follows is about the part that answered.
+part-missing = **A part of the data is missing**: { $said }. The results below cover only the part that answered.
 part-missing-store = Look first at the store { $store }: does it run, and can the server of the queries reach it?
 part-missing-stores = Look first which store does not answer: the server of the queries lists its stores and logs their errors.
-symptom-in-part = **Cannot tell**: the symptom may be in the part that is missing.
-symptom-in-part-seen = **Cannot tell**: the symptom may be in the part that is missing. Seen: { $facts }.
+symptom-in-part = **Cannot tell**: the symptom may be in the missing part.
+symptom-in-part-seen = **Cannot tell**: the symptom may be in the missing part. Seen: { $facts }.
 symptom-confirmed = **Confirmed**: { $facts }
 symptom-was = **It was**: { $facts }
 promise-ttft = Promised: { $share } of first tokens within { $within }.
@@ -100,7 +100,7 @@ screened-quiet =
        *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
     }
 screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
-screened-in-part = **Cannot tell**: what is abnormal may be in the part that is missing.
+screened-in-part = **Cannot tell**: the abnormal data may be in the missing part.
 screened-blind = **Cannot tell**: no symptom of this pool could be checked.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be checked, because { $why }.
 screened-unmeasured =
@@ -126,11 +126,11 @@ looking = **Looking at the evidence …**
 no-playbook = No playbook for this alert
 silent = Alerts may not arrive
 silent-means = An Alertmanager does not send its always-firing alert, so its other alerts may not reach us.
-silent-runs = 1. Look whether this Alertmanager and its Prometheus run.
-silent-route = 2. Look whether its route for this alert leads to us: receiver, address, token, `repeat_interval`.
-silent-rule = 3. Look whether the rule of this alert fires in Prometheus.
+silent-runs = 1. Check that this Alertmanager and its Prometheus are running.
+silent-route = 2. Check that its route for this alert leads to us: receiver, address, token, `repeat_interval`.
+silent-rule = 3. Check that the rule of this alert fires in Prometheus.
 silent-over = This silence is over
-silent-over-means = The Alertmanager sends its always-firing alert again, or it is expected no longer. What it should have told meanwhile may be missing here.
+silent-over-means = The Alertmanager sends its always-firing alert again, or the configuration no longer expects it. Alerts from the time between may be missing here.
 self-test = This is a self test
 self-test-means = Somebody ran `llm-diagnose selftest`. Nothing is wrong, and nobody is called. Its pool does not exist, so there is no cause.
 no-playbook-why = Nothing was diagnosed: no playbook knows this alert, and its labels name no pool. Add a label such as `namespace` or `model_name`, or the label `playbook`.

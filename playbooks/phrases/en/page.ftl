@@ -37,17 +37,17 @@ page-state-resolved = resolved
 
 ## Playbooks
 
-page-playbooks-lead = What may explain a symptom, as data. Alerts enter at a symptom; the diagnosis walks down to the cause.
-page-symptoms = Symptoms: what users feel
+page-playbooks-lead = The causal rules, as data. Alerts enter at a symptom; the diagnosis walks down to the cause.
+page-symptoms = Symptoms: effects on users
 page-mechanisms = Mechanisms: how the fleet produces it
 page-symptom = symptom
 page-mechanism = mechanism
 page-impact = Impact
-page-met-of = Marked with what the diagnosis of { $incident } found at
-page-tree = What may explain it
+page-met-of = Marked with the results of the diagnosis of { $incident } at
+page-tree = Possible causes
 page-changed-by = Changed by { $file }.
-page-tree-lead = It is there when these checks hold. Below stand the causes, most frequent first.
-page-no-causes = Nothing below it: it is a cause itself.
+page-tree-lead = It is confirmed when these checks hold. Its causes are below, most frequent first.
+page-no-causes = It has no further causes: it is a root cause.
 page-fallback = only when nothing else is possible
 page-open-playbook = Open this playbook
 page-or = or
@@ -56,7 +56,7 @@ page-without-past = only where there is no past
 page-gaps = Known gaps
 page-enters = Alerts that enter here
 page-sources = Sources
-page-playbook-now = Playbook, with what is met
+page-playbook-now = Playbook, with the checks that hold
 
 ## Checks
 
@@ -86,41 +86,41 @@ page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` 
 
 ## Acts on an incident's page
 
-page-acts = What you can do
+page-acts = Actions
 page-note = Note
-page-note-what = What others should know. It stands in the incident's message, in its thread, in its timeline and in bundles, not in tickets.
+page-note-what = A note for others. It appears in the incident's message, in its thread, in its timeline and in bundles, not in tickets.
 page-note-empty = The note is empty: nothing was written.
 page-did-acknowledge = You are on it now.
 page-did-note = Your note is in the message and in the timeline below.
-page-did-silence = It is silenced. The silence stands in the timeline, with its end.
-page-did-bundle = The bundle is being made. It stands under Bundles below when it is there, mostly within a minute.
-page-did-repeated = This form was sent before. See below what was done.
+page-did-silence = It is silenced. The silence is in the timeline, with its end.
+page-did-bundle = The bundle is being made. It appears under Bundles below when it is ready, mostly within a minute.
+page-did-repeated = This form was sent before. The result is below.
 page-not-done = Nothing was done
-page-unsure = It is not known what was done
+page-unsure = The result is not known
 page-unsure-why = An error stopped it half-way; the log of llm-diagnose has it. Look at the incident before you try again.
 page-too-often = You have sent too many forms, or all people together have. Try again in a minute.
 page-back-incident = Back to the incident
 page-back-list = List of incidents
 page-form-elsewhere = Your browser says that another site sent this form. If you pressed on the incident's own page, a proxy in between has changed the address: let it pass `Host` on as it is, or set `public_url` of the configuration to the address that your browser shows.
 page-form-strange = This form was not made for you on this page, or it is too old. Open the incident again and press there. With several replicas behind one address, all need the same `bundle.link_key_file`.
-page-may-nobody = You may acknowledge, note and run again here. Silences and bundles are for those whom `pages.act` of the configuration names: nobody yet.
-page-may-not-named = You can read. Only those whom `pages.act` of the configuration names act here; `slack.act` is for Slack alone.
-page-may-program = You can read. Credentials of programs do not tell who acts: `pages.act` of the configuration must name `program:token` or `program:webhook`.
-page-may-unknown = You can read. Nobody is asked who they are here, so the page acts for nobody; `pages.act: [anybody]` in the configuration allows it to everybody who reaches this page, each program on this machine too.
+page-may-nobody = You may acknowledge, note and run again here. Silences and bundles need your name in `pages.act` of the configuration, which is empty.
+page-may-not-named = You can read. Only people in `pages.act` of the configuration act here; `slack.act` is for Slack only.
+page-may-program = You can read. Credentials of programs do not name a person: `pages.act` of the configuration must name `program:token` or `program:webhook`.
+page-may-unknown = You can read. These pages have no login, so they do not know who you are; `pages.act: [anybody]` in the configuration lets everybody who reaches this page act, including each program on this machine.
 
 ## Why there is no page
 
 page-closed = The pages are closed
-page-closed-why = They show what goes wrong and where, and nothing says who may read them. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
+page-closed-why = They show problems of your fleet, and the configuration does not name their readers. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
 page-host = Unknown host name
 page-host-why = The address bar names another host than this machine, and without credentials only requests to `localhost`, a loopback address or the host of `public_url` are answered: a web page elsewhere could read everything otherwise. Open it under one of those, or set `pages.username` and `pages.password_file`.
 page-refused = Wrong or missing credentials
-page-refused-why = Ask whoever runs this service for the user and password of the pages, or open them through your proxy.
+page-refused-why = Ask the operator of this service for the user and password of the pages, or open them through your proxy.
 page-no-incident = There is no such incident
-page-no-incident-why = It was never there, or it is older than what is kept (`incident.keep`). The list of incidents has all that are.
+page-no-incident-why = It never existed, or it is older than `incident.keep`. The list of incidents shows all stored ones.
 page-no-playbook = There is no such playbook
-page-no-playbook-why = The list of playbooks has all that are loaded, shipped ones and your own.
+page-no-playbook-why = The list of playbooks shows all loaded ones, shipped and your own.
 page-nowhere = There is no such page
-page-nowhere-why = The bar above leads to all that there are.
+page-nowhere-why = The bar above links to all pages.
 page-no-store = The store cannot be read
 page-no-store-why = Incidents are still taken in as soon as it can be written. Load the page again; `/readyz` says what is wrong.

@@ -5,7 +5,7 @@
 report-summary = In short
 report-utc = Times are UTC
 report-incomplete = **Incomplete:** { $parts }.
-report-incomplete-why = The reasons are under "What this is made of"; all other parts are complete.
+report-incomplete-why = The reasons are under "Parts of this report"; all other parts are complete.
 report-not-diagnosed = It ended before it was diagnosed.
 report-since = Since
 report-at = Checked at
@@ -32,7 +32,7 @@ report-made = Made at { $at } by llm-diagnose { $version }, about { $from } – 
 
 report-root = Cause
 report-mechanism = Mechanism
-report-symptom = What users feel
+report-symptom = Effect on users
 report-from = since
 report-escalate = Escalate to: { $whom }
 report-log-first = First error in the logs:
@@ -62,7 +62,7 @@ report-more-rows = { $n ->
 report-picture = Deciding signals over time
 report-zoom = Zoom in: { $links }
 report-no-picture = No picture: Prometheus did not answer in time, or no longer has these series.
-report-timeline = What happened (UTC)
+report-timeline = Timeline (UTC)
 report-kind-alert = alert
 report-kind-onset = onset
 report-kind-restart = restart
@@ -74,8 +74,8 @@ report-kind-act = action
 report-kind-note = note
 report-kind-log = log
 report-kind-event = event
-report-logs = What the logs say
-report-log-silent = Logs with nothing known in them
+report-logs = Findings in the logs
+report-log-silent = Logs without known lines
 report-log-do = **Do:** { $action }
 report-log-line = line { $line }, { $n ->
     [one] once
@@ -97,13 +97,13 @@ report-unchecked-lead = Without data these neither support nor contradict a caus
 
 ## What engineers ask
 
-report-answers = What engineers ask
+report-answers = Questions of engineers
 report-goal = Expected and actual
 report-expected = Expected
 report-limit = Threshold
 report-actual = Actual
 report-not-met-since = Not met since { $at }.
-report-changed = What changed before, or differs from normal
+report-changed = Changes before, and differences from normal
 report-steady = { $n ->
     [one] One more changed little
    *[other] { $n } more changed little
@@ -149,9 +149,9 @@ report-open-bundle = A bundle queries the engines, the cluster and Prometheus fo
 
 ## What it is made of
 
-report-parts = What this is made of
+report-parts = Parts of this report
 report-part = Part
-report-note = What it holds
+report-note = Contents
 report-size = Size
 report-took = Took
 report-stage-waiting = waiting
@@ -160,7 +160,7 @@ report-stage-done = complete
 report-stage-partial = incomplete
 report-stage-failed = failed
 report-stage-skipped = left out
-report-redacted = What was redacted
+report-redacted = Redactions
 report-file = File
 report-rule = Rule
 report-count = How often
@@ -169,4 +169,4 @@ report-tickets-lead = Text for those who take over, with the fields that they as
 report-add = To add by hand: { $what }
 report-bundles = Bundles of it
 report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets redacted.
-report-no-bundles = None is kept here yet.
+report-no-bundles = There are no bundles here yet.

@@ -23,7 +23,7 @@ weekly-causes-more = … and { $n } more { $n ->
  }
 weekly-unexplained = { $n } × { $newest }
 weekly-unexplained-newest = no cause named
-weekly-returns = What returns
+weekly-returns = Returning causes
 weekly-return = { $cause }: { $n ->
     [one] once
    *[other] { $n } times

@@ -172,7 +172,7 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
     let unused = dir.map(|dir| check::unused(&library, dir)).unwrap_or_default();
     let problems = check::all(&library, dir);
     if !unused.is_empty() {
-        let found = format!("{}; what they are about is not used", first(&unused));
+        let found = format!("{}; their entries are ignored", first(&unused));
         findings.say("playbooks", Level::Fail, found, &todo);
     } else if !problems.is_empty() {
         findings.say("playbooks", Level::Warn, first(&problems), &todo);

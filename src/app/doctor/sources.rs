@@ -107,12 +107,13 @@ fn pages(findings: &mut Findings, config: &Config) {
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);
         }
         Ok(access) if !access.is_possible() && config.public_url.is_empty() => {
-            findings.ok("pages", "closed, as nothing says who may read them; messages have no links".to_owned());
+            findings
+                .ok("pages", "closed, because the configuration names no readers; messages have no links".to_owned());
         }
         Ok(access) if !access.is_possible() => {
             let todo = "set `pages.bearer_token_file`, or `pages.username` and `password_file`, or a proxy; on loopback \
                         `pages.authentication: none` opens them";
-            let found = "nothing says who may read them: pages and bundles are closed".to_owned();
+            let found = "the configuration names no readers: pages and bundles are closed".to_owned();
             findings.say("pages", Level::Warn, found, todo);
         }
         Ok(_) => findings.ok("pages", "open to those who may".to_owned()),

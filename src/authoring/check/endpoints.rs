@@ -19,11 +19,11 @@ pub(super) fn endpoints(library: &Library, problems: &mut Vec<Problem>) {
                     say(Lint::EndpointForbidden, path, format!("may not be asked: {why}"), Some(hint));
                 }
                 if !paths.insert((endpoint.port, path)) {
-                    say(Lint::EndpointTwice, path, format!("`{path}` stands here twice"), None);
+                    say(Lint::EndpointTwice, path, format!("`{path}` is listed twice"), None);
                 }
             }
             if endpoint.meaning.trim().is_empty() {
-                let message = format!("`{}` does not say what it tells", endpoint.path);
+                let message = format!("`{}` does not say what it reports", endpoint.path);
                 say(Lint::EndpointMeaning, &endpoint.path, message, Some("write a clause as its `meaning`"));
             }
             let wrong = |pointer: &&str| !pointer.is_empty() && !pointer.starts_with('/');

@@ -48,13 +48,13 @@ pub fn lint(library: &Library) -> Vec<Problem> {
             lint.say(Lint::PlaybookFewCauses, "causes", "a symptom has at least two causes that compete".into(), None);
         }
         if playbook.symptom.is_empty() {
-            lint.say(Lint::PlaybookNoSymptom, "symptom", "nothing says when it is true".into(), None);
+            lint.say(Lint::PlaybookNoSymptom, "symptom", "it has no checks".into(), None);
         }
         lint.folder(playbook);
         let test = format!("{}.test.yaml", playbook.playbook);
         if !library.files.contains_key(&test) {
             let hint = format!("write `{test}` beside it: one case per cause, one healthy");
-            lint.say(Lint::PlaybookMissingTest, "playbook", "no verdict test stands beside it".into(), Some(hint));
+            lint.say(Lint::PlaybookMissingTest, "playbook", "it has no verdict test beside it".into(), Some(hint));
         }
         if let Some(path) = cycle(library, &playbook.playbook) {
             lint.say(Lint::PlaybookCycle, "causes", format!("its causes lead back to it: {}", path.join(" → ")), None);
@@ -133,7 +133,7 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
     let mut say = |lint, needle: &str, message, hint| problems.push(Problem::at(lint, file, needle, message, hint));
     for kind in &library.kinds.kinds {
         if library.kinds.kinds.iter().filter(|other| other.kind == kind.kind).count() > 1 {
-            say(Lint::KindsTwice, &kind.kind, format!("the kind `{}` stands here twice", kind.kind), None);
+            say(Lint::KindsTwice, &kind.kind, format!("the kind `{}` is listed twice", kind.kind), None);
         }
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
@@ -164,7 +164,7 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
 }
 
 impl FileLint<'_> {
-    /// Checks that a playbook of one kind does not stand in the folder of the other.
+    /// Checks that a playbook of one kind is not in the folder of the other.
     fn folder(&mut self, playbook: &Playbook) {
         let folder = self.library.files.get(self.path).and_then(|file| file.folder);
         if let Some(other) = folder.filter(|kind| *kind != playbook.kind).map(PlaybookKind::folder) {
@@ -250,14 +250,13 @@ impl FileLint<'_> {
             }
             let past = evidence.checks().iter().any(|(_, when)| when.needs_baseline());
             if evidence.without_past || (!past && evidence.any.iter().any(|e| e.without_past)) {
-                let message = format!(
-                    "evidence of `{of}`: `without_past` stands beside an alternative that compares with the past"
-                );
+                let message =
+                    format!("evidence of `{of}`: `without_past` is beside an alternative that compares with the past");
                 self.say(Lint::EvidenceWithoutPast, of, message, None);
             }
             if evidence.optional || (!evidence.any.is_empty() && evidence.any.iter().all(|e| e.optional)) {
                 let message =
-                    format!("evidence of `{of}`: `optional` stands at an alternative, beside one that is not optional");
+                    format!("evidence of `{of}`: `optional` is at an alternative, beside one that is not optional");
                 self.say(Lint::EvidenceOptional, of, message, None);
             }
             for (signal, when) in evidence.checks() {

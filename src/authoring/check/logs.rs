@@ -24,7 +24,7 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
     for finding in &log.findings {
         let id = finding.id.as_str();
         if !ids.insert(id) {
-            say(Lint::LogTwice, id, format!("`{id}` stands here twice"));
+            say(Lint::LogTwice, id, format!("`{id}` is listed twice"));
         }
         if finding.lines.is_empty() || finding.examples.is_empty() {
             say(Lint::LogExample, id, format!("`{id}` needs a pattern and a real line that it matches"));
@@ -37,7 +37,7 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
             }
         }
         if finding.rank == LogRank::Root && finding.action.is_none() {
-            say(Lint::LogDo, id, format!("`{id}` is a root and tells nobody what to do"));
+            say(Lint::LogDo, id, format!("`{id}` is a root and has no `do:`"));
         }
         if let Some(cause) = &finding.cause
             && !library.playbooks.contains_key(cause)

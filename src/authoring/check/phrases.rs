@@ -84,13 +84,13 @@ fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], probl
         let Some(file) = files.get(*at) else { continue };
         let Some((expected, _)) = english.get(key) else {
             let hint = suggestion(key, english.keys().map(String::as_str));
-            problems.push(Problem::at(Lint::PhraseUnknown, file, key, format!("nobody asks for `{key}`"), hint));
+            problems.push(Problem::at(Lint::PhraseUnknown, file, key, format!("`{key}` is not used"), hint));
             continue;
         };
         let list = |names: &BTreeSet<String>| names.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         for unknown in variables.difference(expected) {
             let hint = match expected.is_empty() {
-                true => "nothing is put into this phrase".to_owned(),
+                true => "this phrase has no arguments".to_owned(),
                 false => format!("given are {}", list(expected)),
             };
             let message = format!("`{key}` asks for `${unknown}`, which nobody gives");

@@ -71,7 +71,7 @@ fn or_outside(expr: &Expr) -> bool {
     b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs) && !by_replica(b)
 }
 
-/// Labels whose values are unique wherever they stand.
+/// Labels whose values are unique everywhere.
 const UNIQUE: [&str; 3] = ["UUID", "uuid", "serial_number"];
 
 /// Returns true if rows are joined by labels that do not tell whose they are.

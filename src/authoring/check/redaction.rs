@@ -57,13 +57,13 @@ impl Check<'_> {
             self.say(Lint::RedactionId, format!("`{id}` is no id: small letters, digits and `-`"));
         }
         if !ids.insert(id.clone()) {
-            self.say(Lint::RedactionTwice, format!("`{id}` stands here twice"));
+            self.say(Lint::RedactionTwice, format!("`{id}` is listed twice"));
         }
         if rule.text.is_empty() && rule.keys.is_empty() {
             self.say(Lint::RedactionEmpty, format!("`{id}` finds nothing: it needs `text` or `keys`"));
         }
         if !rule.text.is_empty() && rule.examples.is_empty() {
-            self.say(Lint::RedactionExample, format!("`{id}` needs an example with {BEGIN}{END} around what must go"));
+            self.say(Lint::RedactionExample, format!("`{id}` needs an example with {BEGIN}{END} around the secret"));
         }
         if !rule.keys.is_empty() && rule.key_examples.is_empty() && rule.beside.is_empty() {
             self.say(Lint::RedactionExample, format!("`{id}` needs `key_examples`"));

@@ -45,7 +45,7 @@ struct OwnedStep<'a> {
 }
 
 impl OwnedStep<'_> {
-    /// Returns a problem at its line in the file in which it stands: that of its playbook or cause, or the user's one
+    /// Returns a problem at its line in its file: that of its playbook or cause, or the user's one
     /// that changes it.
     fn problem(&self, library: &Library, lint: Lint, message: String, hint: Option<String>) -> Option<Problem> {
         let (file, line) = place(library, &self.file, self.step)?;
@@ -114,18 +114,18 @@ fn wrong_word(library: &Library, owned: &OwnedStep<'_>) -> Option<(String, &'sta
                 "write the `verify` that shows that it worked, or `no_verify: symptom`",
             )),
             None => (!now).then(|| {
-                ("what only looks keeps nothing away".to_owned(), "put it under `now`, or say what is done for good")
+                ("a step that only looks prevents nothing".to_owned(), "put it under `now`, or name the lasting change")
             }),
         },
         NoVerify::Prevents => now.then(|| {
             (
-                "`prevents` changes nothing today, and `now` is what relieves at once".to_owned(),
+                "`prevents` changes nothing today, and `now` is for steps that relieve at once".to_owned(),
                 "put it under `lasting`, or write a `verify`",
             )
         }),
         NoVerify::Symptom => (!now).then(|| {
             (
-                "`symptom` is for what relieves at once".to_owned(),
+                "`symptom` is for steps that relieve at once".to_owned(),
                 "write a `verify`, or `no_verify: prevents` where nothing changes today",
             )
         }),

@@ -43,7 +43,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
         for row in &tables.xid.rows {
             let xid = row.xid.to_string();
             if row.codes().is_empty() || row.codes().any(|xid| !codes.insert(xid)) {
-                lint.say(Lint::TableTwice, &xid, format!("Xid {} is empty or stands here twice", row.shown()), None);
+                lint.say(Lint::TableTwice, &xid, format!("Xid {} is empty or listed twice", row.shown()), None);
             }
             for bucket in [Some(&row.immediate), row.investigate.as_ref()].into_iter().flatten() {
                 if !BUCKETS.contains(&bucket.as_str()) && !bucket.starts_with("WORKFLOW_") {
@@ -83,7 +83,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
                 lint.say(Lint::TableGone, &row.flag, message, hint);
             }
             if !flags.insert((&row.engine, &row.flag)) {
-                let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
+                let message = format!("`{}` of {} is listed twice", row.flag, row.engine);
                 lint.say(Lint::TableTwice, &row.flag, message, None);
             }
         }
@@ -104,7 +104,7 @@ impl FileLint<'_> {
     fn heading(&mut self, heading: TableHeading<'_>) {
         heading.playbooks.iter().for_each(|id| self.playbook(id, id));
         if heading.references.is_empty() {
-            self.say(Lint::TableSource, "references", "nothing says where it was read".into(), None);
+            self.say(Lint::TableSource, "references", "it names no source".into(), None);
         }
     }
 

@@ -23,10 +23,10 @@ pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
         for field in &ticket.fields {
             let name = field.name.as_str();
             if field.holds.is_empty() && field.add.is_none() {
-                say(Lint::TicketEmpty, name, format!("nothing stands in the field `{name}`"), None);
+                say(Lint::TicketEmpty, name, format!("the field `{name}` is empty"), None);
             }
             if !names.insert(name) {
-                say(Lint::TicketTwice, name, format!("the field `{name}` stands here twice"), None);
+                say(Lint::TicketTwice, name, format!("the field `{name}` is listed twice"), None);
             }
         }
         for source in ticket.source.iter().chain(&ticket.address).filter(|source| !source.starts_with("https://")) {

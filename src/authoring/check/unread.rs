@@ -26,7 +26,7 @@ pub fn unread(library: &Library, dir: &Path) -> Vec<Problem> {
         .collect()
 }
 
-/// Returns where a file with this path below the directory should stand.
+/// Returns the right place of a file with this path below the directory.
 fn hint(path: &Path) -> String {
     let folders: Vec<String> =
         path.parent().into_iter().flatten().map(|name| name.to_string_lossy().into_owned()).collect();

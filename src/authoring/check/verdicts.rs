@@ -21,7 +21,7 @@ pub(crate) struct TestFile {
     /// Parts of `healthy-fleet.yaml` whose values the baseline has.
     #[serde(default)]
     pub healthy: Vec<String>,
-    /// Healthy values, which are also the past, beside or instead of those of `healthy`; a signal that stands in neither
+    /// Healthy values, which are also the past, beside or instead of those of `healthy`; a signal that is in neither
     /// has no data.
     #[serde(default)]
     pub baseline: BTreeMap<String, Value>,
@@ -222,7 +222,7 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
         let baseline = number(case.past.get(name).or_else(|| test.baseline.get(name)));
         let stated = case.now.get(name).or_else(|| test.baseline.get(name));
         let answered = value.is_some() || matches!(stated, Some(Value::NoData(NoData::NoSeries)));
-        let why = value.is_none().then(|| if answered { "no series" } else { "nothing tells it" }.to_owned());
+        let why = value.is_none().then(|| if answered { "no series" } else { "not exported" }.to_owned());
         observations
             .signals
             .insert(name.clone(), Observation { value, replicas, baseline, answered, why, ..Observation::default() });

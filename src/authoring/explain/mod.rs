@@ -57,7 +57,7 @@ fn format_error(message: String, hint: Option<String>) -> String {
 
 fn unknown(library: &Library, id: &str) -> String {
     if let Some((kind, value)) = KINDS.iter().find(|(kind, _)| *kind == id) {
-        return format!("`explain {kind}` of what? Write `explain {kind} {value}`");
+        return format!("`explain {kind}` needs a value: write `explain {kind} {value}`");
     }
     let causes = library.playbooks.values().flat_map(|p| &p.causes).map(|entry| entry.target());
     let names = library.signals.keys().chain(library.engines.keys()).map(String::as_str);

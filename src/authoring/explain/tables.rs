@@ -24,7 +24,7 @@ pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
     let number: u32 = digits.parse().map_err(|_| format!("`{code}` is no Xid: expected a number such as 79"))?;
     let Some(row) = library.tables.xid(number) else {
         let codes: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
-        let hint = format!("known are {}; the others stand in {}", codes.join(", "), address(library));
+        let hint = format!("known are {}; the others are in {}", codes.join(", "), address(library));
         return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
     };
     let counts = match row.counts {
@@ -229,7 +229,7 @@ fn kind(kind: EngineKind) -> &'static str {
         EngineKind::Gateway => "a gateway",
         EngineKind::Gpu => "a GPU exporter",
         EngineKind::Platform => "the orchestrator",
-        EngineKind::Log => "what programs write",
+        EngineKind::Log => "log lines of programs",
     }
 }
 

@@ -215,7 +215,7 @@ impl BurnAlert {
             if *factor > 1.0 { format!("more than {factor} times as often as") } else { "more often than".to_owned() };
         let description = format!(
             "Promised: {{{{ $labels.slo }}}}. In the last {long_text}, and still in the last {short_text}, requests missed that \
-             {often} it allows. At this pace an error budget of 30 days is spent within {spent_within}. What it can come from and what to do: `llm-diagnose explain {}`.",
+             {often} it allows. At this pace an error budget of 30 days is spent within {spent_within}. Causes and steps: `llm-diagnose explain {}`.",
             playbook.playbook
         );
         text(out, 10, "description", &description);

@@ -25,9 +25,9 @@ const POOLS: &str = "llm:replicas_serving";
 const NAME: &str = "replica_name";
 /// The rows with their titles; the last one is collapsed.
 const ROWS: [(Option<DashboardRow>, &str); 5] = [
-    (Some(DashboardRow::User), "What users feel"),
-    (Some(DashboardRow::System), "What the fleet does"),
-    (Some(DashboardRow::Diagnostic), "What explains it"),
+    (Some(DashboardRow::User), "Effects on users"),
+    (Some(DashboardRow::System), "State of the fleet"),
+    (Some(DashboardRow::Diagnostic), "Signs of causes"),
     (Some(DashboardRow::Gpu), "GPUs"),
     (None, "Each replica"),
 ];

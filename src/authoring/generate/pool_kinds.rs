@@ -20,7 +20,7 @@ use knowledge::signal::{EngineKind, matchers, recorded_name};
 const SERIES: &str = "llm:pool_kind";
 /// The labels of a pool.
 const POOL: &str = "cluster, namespace, model_name";
-/// Those that a gateway's rows have in common with the engines behind it: it may run in a namespace of its own.
+/// Labels that a gateway's rows share with the engines behind it: it may run in a namespace of its own.
 const BEHIND_A_GATEWAY: &str = "cluster, model_name";
 
 /// Returns the group that records the kinds.

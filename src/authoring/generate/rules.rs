@@ -106,7 +106,7 @@ fn write_rule(
     let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.workload }} {{ . }}{{ end }}";
     text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", literal(&playbook.title)));
     let description = format!(
-        "{} {} What it can come from and what to do: `llm-diagnose explain {}`.",
+        "{} {} Causes and steps: `llm-diagnose explain {}`.",
         one_line(&playbook.meaning),
         one_line(&playbook.impact),
         playbook.playbook
@@ -246,9 +246,9 @@ fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>)
 
 /// Restricts the orchestrator's rows to those of models, by the names of their replicas.
 ///
-/// What served within the last day counts, so that the alert lasts as long as the outage; with `starting` also what asks
-/// for a GPU and may never have served. For single replicas, the workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
-/// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// Pools that served within the last day count, so that the alert lasts as long as the outage; with `starting`, so do pods
+/// that ask for a GPU and may never have served. For single replicas, the workload itself must serve a model: gateways and
+/// caches are in the same namespace. A pool here is the whole namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: AlertScope, starting: bool) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);

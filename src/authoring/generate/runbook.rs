@@ -21,7 +21,7 @@ pub fn runbook(library: &Library, playbook: &Playbook) -> String {
     out.push_str("\n## Diagnosis\n\nIt is true when:\n\n");
     checks(&mut out, library, &playbook.symptom);
     if !playbook.causes.is_empty() {
-        out.push_str("\nWhat it can come from, and what tells:\n");
+        out.push_str("\nPossible causes, and their checks:\n");
     }
     for node in playbook.causes.iter().filter_map(|entry| library.node(entry)) {
         out.push_str(&format!("\n### {}\n\n{}\n\n", heading(node), flat(node.meaning)));

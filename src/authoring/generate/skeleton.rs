@@ -70,11 +70,11 @@ pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> Result<Vec<N
         PlaybookKind::Mechanism => ("mechanism", "", "KV cache is exhausted"),
     };
     let text = format!(
-        r#"# What makes a playbook good is said in the CONTRIBUTING.md of llm-diagnose.
+        r#"# CONTRIBUTING.md of llm-diagnose lists the criteria of a good playbook.
 playbook: {id}
 schema: 1
 kind: {kind}
-title: "TODO a clause that can stand in a chain: {title}"
+title: "TODO a clause that fits into a chain: {title}"
 {entered}meaning: TODO what it is, for a reader who is new to it
 impact: TODO who is affected, and how
 symptom:
@@ -112,7 +112,7 @@ cases:
     now: {{ ttft_p99: 3, request_rate: 25 }}
     expect: {{ symptom: confirmed, chain: [{id}, traffic-surge], ruled_out: [{id}-cause] }}
 
-  - name: where nothing tells it, nothing is claimed
+  - name: without data it claims nothing
     now: {{ ttft_p99: no data }}
     expect: {{ symptom: no_data, chain: [] }}
 "#
@@ -132,7 +132,7 @@ pub fn cause(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
         r#"# List it as `- cause: {id}` in the playbooks that it explains, with a case in the test of each.
 cause: {id}
 schema: 1
-title: "TODO a clause that can stand in a chain: prompts became longer"
+title: "TODO a clause that fits into a chain: prompts became longer"
 meaning: TODO what it is, for a reader who is new to it
 evidence:
   # TODO what tells it apart from its siblings is `required`
@@ -183,7 +183,7 @@ fn definition(new: NewSignal<'_>, engine: &Engine) -> String {
     let word = |value: Option<serde_json::Value>| value.and_then(|value| value.as_str().map(str::to_owned));
     let title = match new.title {
         Some(title) => serde_json::Value::from(title).to_string(),
-        None => "TODO a few words that stand in a sentence".to_owned(),
+        None => "TODO a few words that fit into a sentence".to_owned(),
     };
     let unit = match word(new.unit.and_then(|unit| serde_json::to_value(unit).ok())) {
         Some(unit) => unit,

@@ -10,7 +10,7 @@ use knowledge::playbook::{Evidence, Library, SourceFile, Step, nearest, phrases,
 /// The path of the user's phrases, below the directory.
 pub const PHRASES: &str = "phrases/en/own.ftl";
 
-/// Returns an override in which everything that can be changed stands in comments, so that it changes nothing yet.
+/// Returns an override with every possible change as a comment, so that it changes nothing yet.
 ///
 /// # Errors
 /// If there is no such playbook or cause, or it is the user's own.
@@ -19,7 +19,7 @@ pub fn override_of(library: &Library, id: &str) -> Result<Vec<NewFile>, String> 
         return Err(format!("there is no playbook or cause `{id}`: {}", library.similar_ids(id)));
     };
     if let Some(own) = library.files.get(&path).filter(|file| file.own) {
-        return Err(format!("`{id}` stands in a file of your own: change it in {}", own.path));
+        return Err(format!("`{id}` is in your own file: change it in {}", own.path));
     }
     let id = node.id;
     let mut text = format!(

@@ -51,7 +51,7 @@ impl Dir {
 impl Drop for Dir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(dir = %self.0.display(), %error, "what was unpacked could not be removed");
+            tracing::warn!(dir = %self.0.display(), %error, "the unpacked files could not be removed");
         }
     }
 }

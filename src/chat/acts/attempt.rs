@@ -168,7 +168,7 @@ impl Attempt {
             Ok(true) => (ActEnd::Done, AuditResult::Done, ""),
             Ok(false) => (ActEnd::Nothing, AuditResult::Failed, "nothing to do"),
             Err(error) => {
-                error!(%error, "cannot write what somebody did");
+                error!(%error, "cannot write the audit entry of an act");
                 (ActEnd::NoStore, AuditResult::Failed, "the store failed")
             }
         };

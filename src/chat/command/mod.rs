@@ -19,12 +19,12 @@ pub use parser::{ArgumentError, CommandError, ParsedCommand, parse};
 /// A command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ChatCommand {
-    /// Say what is wrong with a pool, why, and what to do; now or at another time.
+    /// Diagnose a pool: symptom, causes and steps; now or at another time.
     #[command(visible_alias = "d")]
     Diagnose(Diagnose),
     /// Show the health of every pool: healthy, warning, critical or unknown, by the alert thresholds of the playbooks.
     Health(HealthOf),
-    /// Explain a playbook or cause, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
+    /// Explain a playbook, a cause, a code, an Xid, a flag, a line of a log, a signal or an engine.
     Explain(Explain),
     /// List incidents with their causes.
     #[command(alias = "incident")]
@@ -42,13 +42,13 @@ pub enum ChatCommand {
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
     Silence(SilenceArguments),
-    /// Compare what a pool has with what it uses: KV cache, memory, requests.
+    /// Compare a pool's capacity with its use: KV cache, memory, requests.
     Capacity(CapacityOf),
     /// List the playbooks.
     Playbooks,
     /// Show how often named causes were right: as measured, and by feedback of users here.
     Accuracy,
-    /// Check what the service needs: Prometheus, Slack, store, playbooks, and which signals are missing.
+    /// Check the service's surroundings: Prometheus, Slack, store, playbooks, and missing signals.
     Doctor,
     /// Explain the commands.
     Help(Help),

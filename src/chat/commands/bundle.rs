@@ -28,7 +28,7 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
     let (log, request) = (guard.log, caller.request);
     let Some(incident) = &guard.begin_act(caller, Act::Bundle, id).await else { return };
     let posted = log.store.place_of(&incident.id).await.unwrap_or_else(|error| {
-        warn!(%error, incident.id = incident.id, "cannot read where the message stands");
+        warn!(%error, incident.id = incident.id, "cannot read the place of the message");
         None
     });
     // The message may not be recorded yet. Then the pressed one is used, if it is no ephemeral answer.

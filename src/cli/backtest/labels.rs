@@ -157,7 +157,7 @@ fn confirmed(library: &Library, diagnosis: Option<&Diagnosis>, cause: &str) -> O
     }
 }
 
-/// Returns true for a cause that only says that nothing else was found, wherever it stands.
+/// Returns true for a cause that only says that nothing else was found, in any place.
 fn is_fallback(library: &Library, cause: &str) -> bool {
     let entries = library.playbooks.values().flat_map(|playbook| &playbook.causes);
     let mut own = entries.filter(|entry| entry.target() == cause).peekable();

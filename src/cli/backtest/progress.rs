@@ -47,7 +47,7 @@ impl BacktestProgress {
         }
     }
 
-    /// Removes the bar, so that the next output stands alone.
+    /// Removes the bar, so that the next output begins on an empty line.
     pub(super) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -168,9 +168,14 @@ impl BacktestState {
         match &self.file {
             Some(_) if !self.has_parts => self.remove(),
             Some((path, _)) => {
-                anstream::eprintln!("what is done is kept in {}: the same command goes on from there", path.display());
+                anstream::eprintln!(
+                    "finished results are kept in {}: the same command continues from there",
+                    path.display()
+                );
             }
-            None => anstream::eprintln!("nothing is kept: pass --state or --html to go on after an interruption"),
+            None => {
+                anstream::eprintln!("results are not kept: pass --state or --html to continue after an interruption")
+            }
         }
     }
 

@@ -266,10 +266,10 @@ fn confirm(args: &BundleArgs) -> anyhow::Result<()> {
         );
     }
     anstream::eprint!(
-        "Tokens, passwords and prompts will stand in the file as they are. Type `{CONFIRMATION}` to go on: "
+        "The file will contain tokens, passwords and prompts unchanged. Type `{CONFIRMATION}` to continue: "
     );
     let mut typed = String::new();
-    input.lock().read_line(&mut typed).context("cannot read what was typed")?;
+    input.lock().read_line(&mut typed).context("cannot read the typed answer")?;
     if typed.trim() != CONFIRMATION {
         bail!("not confirmed: nothing was made; without --no-redact secrets are redacted");
     }

@@ -144,7 +144,7 @@ fn question<T>(text: &str, default: &str, parse: impl Fn(&str) -> Result<T, Stri
     bail!("{TRIES} answers to `{text}` were wrong: nothing was written")
 }
 
-/// Parses an address of HTTP into one without a slash at its end, safe to stand in YAML.
+/// Parses an address of HTTP into one without a slash at its end, safe for YAML.
 pub(super) fn address(text: &str) -> Result<String, String> {
     address_like(text, "http://prometheus:9090")
 }

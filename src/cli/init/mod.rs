@@ -113,7 +113,7 @@ fn examine(config: &Path) -> anyhow::Result<ExitCode> {
     let failed = findings.checks.iter().filter(|finding| finding.level == Level::Fail).count();
     match failed {
         0 => outln!("\nNext:\n  llm-diagnose serve --config {}", quoted(config)?),
-        _ => outln!("\nNext, after what is marked FAIL:\n  llm-diagnose doctor --config {}", quoted(config)?),
+        _ => outln!("\nNext, after fixing each FAIL:\n  llm-diagnose doctor --config {}", quoted(config)?),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -65,7 +65,7 @@ async fn answered(pages: Arc<ReadPages>, queries: Vec<String>, deadline: Instant
     };
     // What has no answer counts as late.
     tokio::task::spawn_blocking(answers).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot evaluate what the pages tell");
+        tracing::error!(%error, "cannot evaluate the queries on the pages");
         Vec::new()
     })
 }
@@ -158,7 +158,7 @@ pub(super) fn fill(
     read.degraded
 }
 
-/// Returns what is believed of an answer. An engine's signal that wants a window of its own tells of what stands still:
+/// Returns the trusted values of an answer. An engine's signal with its own window detects a standstill:
 /// reads that are closer than a sixth of it may both fall into one long prompt, and then only "0" is believed.
 fn believed(library: &Library, ask: &PlannedQuery, window: Duration, rows: Arc<Answer<Row>>) -> Arc<Answer<Row>> {
     let engine = library.engines.get(&ask.engine).filter(|engine| engine.kind.is_pool());

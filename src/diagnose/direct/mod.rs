@@ -30,7 +30,7 @@ pub use discovery::{discover_exporters, identify, targets};
 /// Pages that were saved before, or a benchmark's record of them.
 #[derive(Debug, Clone)]
 pub struct SavedPages {
-    /// The name of the file, or of the address in it; it stands for the address of its target.
+    /// The name of the file, or of the address in it; it replaces the address of its target.
     pub name: String,
     /// The reads of one target.
     pub reads: PageReads,

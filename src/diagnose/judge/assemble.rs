@@ -125,7 +125,7 @@ pub(crate) fn assemble(
                 (None, _)
                     if screening.as_ref().is_some_and(|s| !s.unmeasured.is_empty() && !s.looked_at.is_empty()) =>
                 {
-                    "nothing is abnormal in what could be measured".to_owned()
+                    "nothing is abnormal in the measured signals".to_owned()
                 }
                 (None, _) => "no symptom is known".to_owned(),
             },

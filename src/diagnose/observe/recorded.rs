@@ -25,7 +25,7 @@ use prom::{MetricNames, Prometheus, Row};
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
 const MAX_SAMPLE_AGE: Duration = Duration::from_secs(150);
 
-/// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas,
+/// The signal that represents all that are recorded by replica: each of them has as many series as there are replicas,
 /// and the rules of one file record all of an engine's or none.
 const SAMPLE: &str = "requests_running";
 

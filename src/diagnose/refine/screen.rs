@@ -38,11 +38,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Screened {
     /// Ids of all playbooks whose symptom could be judged.
     pub(crate) looked_at: Vec<String>,
-    /// Those whose symptom clearly holds: symptoms before mechanisms.
+    /// Playbooks whose symptom clearly holds: symptoms before mechanisms.
     pub(crate) confirmed: Vec<String>,
-    /// Those whose symptom holds, but not clearly.
+    /// Playbooks whose symptom holds, but not clearly.
     pub(crate) slight: Vec<String>,
-    /// Those of users whose symptom could not be judged by the pages that were read.
+    /// Playbooks of users' symptoms that could not be judged by the pages that were read.
     pub(crate) unmeasured: Vec<Unmeasured>,
 }
 

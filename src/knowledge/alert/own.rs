@@ -62,7 +62,7 @@ impl AlertGroup {
     }
 
     /// Removes the alerts with this name, the always-firing one, and returns whether one of them fires; `None` if there
-    /// is none. Where all other alerts were left out, it stays: it stands for them.
+    /// is none. Where all other alerts were left out, it stays: it represents them.
     pub fn take_watchdog(&mut self, name: &str) -> Option<bool> {
         let fires = self.alerts.iter().filter(|alert| alert.name() == name).map(|a| a.status == AlertStatus::Firing);
         let fires = fires.reduce(|one, other| one || other)?;

@@ -67,7 +67,7 @@ pub fn phrases() -> Vec<SourceFile> {
 /// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead; files
 /// of `overrides/` change single parts of a shipped one.
 ///
-/// What of `overrides/` does not fit, or cannot be read, is left out, and stands in [`Library::left_out`]: a new version must not keep a
+/// An entry of `overrides/` that does not fit, or cannot be read, is ignored and listed in [`Library::left_out`]: a new version must not keep a
 /// service from its start.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ pub struct SourceFile {
     pub text: String,
     /// True if it is a user's own, and not shipped.
     pub own: bool,
-    /// The kind of playbook in whose folder it stands.
+    /// The kind of playbook of its folder.
     pub folder: Option<PlaybookKind>,
 }
 

@@ -1,7 +1,7 @@
 //! Series that are held here instead of by a server: pages that were read or saved, and a benchmark's export. Queries of
 //! them get the answers that Prometheus would give.
 //!
-//! What differs is said where it is decided: nothing is extrapolated, a range always reaches back to the read before its
+//! Each difference is documented where it is decided: values are not extrapolated, a range always reaches back to the read before its
 //! last one, and few events make no share and no quantile (`value.rs`).
 
 mod evaluate;

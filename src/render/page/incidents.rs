@@ -201,7 +201,7 @@ fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Mark
     }
 }
 
-/// Renders the open incidents, those of one pool together; the worst stand first, then the newest.
+/// Renders the open incidents, those of one pool together; the worst come first, then the newest.
 fn by_pool(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Markup {
     let rank = |row: &&IncidentRow| match row.tone {
         Tone::Critical => 0,

@@ -15,7 +15,7 @@ use report::Report;
 const OPEN: u32 = 5;
 /// Seconds between two polls after that; it may fire again.
 const OVER: u32 = 30;
-/// The sections that stand before the contents.
+/// The sections before the contents.
 const FIRST: [SectionKey; 2] = [SectionKey::Why, SectionKey::Do];
 
 /// Renders the whole page.

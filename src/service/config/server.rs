@@ -119,7 +119,7 @@ impl PagesConfig {
                  addresses, such as [10.0.0.7]"
             ),
             (None, [_, ..]) => bail!(
-                "`pages.proxy_from` without `pages.proxy_header`: name the header in which the proxy tells who somebody is"
+                "`pages.proxy_from` without `pages.proxy_header`: name the header in which the proxy sends the user's name"
             ),
             (Some(header), _) if HeaderName::try_from(header.as_str()).is_err() => {
                 bail!("`pages.proxy_header: {header}` is no name of a header: write it like X-Forwarded-User")
@@ -131,7 +131,7 @@ impl PagesConfig {
         }
         if self.authentication == Authentication::None && self.act.iter().any(|name| name != ANYBODY) {
             bail!(
-                "`pages.act` names people, whom `pages.authentication: none` does not know: write [anybody], or ask for credentials"
+                "`pages.act` names people, but `pages.authentication: none` has no names: write [anybody], or require credentials"
             );
         }
         for from in &self.proxy_from {
@@ -140,7 +140,7 @@ impl PagesConfig {
                     "`pages.proxy_from: {name}` is a host's name: a connection has an address only; write it like 10.0.0.7"
                 ),
                 Allowed::Network(_, 0) => bail!(
-                    "`pages.proxy_from` with every address in it would let everybody say who they are: name the proxy's own"
+                    "`pages.proxy_from` with every address in it would let everybody send any name: name the proxy's own address"
                 ),
                 Allowed::Network(..) => {}
             }

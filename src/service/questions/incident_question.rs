@@ -109,7 +109,7 @@ pub(super) fn cursor_after(id: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{CURSOR}{id}"))
 }
 
-/// Reads a cursor as the id of the incident that it stands after.
+/// Reads a cursor as the id of the incident before it.
 fn cursor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let read = |text: ShortText| {
         let decoded = URL_SAFE_NO_PAD.decode(&*text).ok().and_then(|bytes| String::from_utf8(bytes).ok());

@@ -51,7 +51,7 @@ pub async fn find(
     names.truncate(MOST_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     match (names.is_empty(), list.places.is_empty()) {
-        (true, true) => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
+        (true, true) => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` lists its engines"),
         (true, false) => {
             bail!("no pool or pod is called `{typed}`: the series of the only pool have no label that names it")
         }

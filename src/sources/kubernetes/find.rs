@@ -142,7 +142,7 @@ pub(super) async fn find(
     }
     search.pods = select(listed_pods, &names);
     if search.pods.len() > MAX_PODS {
-        missing.note_absent("pods", format!("there are {}; the first {MAX_PODS} are told", search.pods.len()));
+        missing.note_absent("pods", format!("there are {}; the first {MAX_PODS} are listed", search.pods.len()));
         search.pods.truncate(MAX_PODS);
     }
     let of_pods: BTreeSet<String> = search.pods.iter().map(|(pod, _)| pod.namespace.clone()).collect();
@@ -193,7 +193,7 @@ async fn locate(
         namespaces.extend(listed.items.into_iter().map(|(pod, _)| pod.namespace));
     }
     if namespaces.is_empty() && !*dead {
-        missing.note_absent("pods", "none of these names was found");
+        missing.note_absent("pods", "these names were not found");
     }
     namespaces.into_iter().filter(|namespace| is_name(namespace)).take(MAX_NAMESPACES).collect()
 }

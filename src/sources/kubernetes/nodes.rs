@@ -43,7 +43,7 @@ const TAINTS: [&str; 5] = [
 pub(super) async fn read_nodes(ask: ApiSession<'_>, pods: &[Pod], missing: &mut SnapshotGaps) -> Vec<ClusterNode> {
     let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).filter(|n| is_name(n)).collect();
     if names.len() > NODES {
-        missing.note_absent("nodes", format!("the pods run on {}; the first {NODES} are told", names.len()));
+        missing.note_absent("nodes", format!("the pods run on {}; the first {NODES} are listed", names.len()));
     }
     let requests =
         names.into_iter().take(NODES).map(|name| async move { (name, ask.get::<Raw>(&NODE, "v1", None, name).await) });

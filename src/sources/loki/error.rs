@@ -22,7 +22,7 @@ pub enum LokiError {
     #[error("Loki wants a tenant: set `X-Scope-OrgID` in `headers` of `loki:`")]
     NoTenant,
     /// Loki refuses the credentials.
-    #[error("Loki refuses us (HTTP {0}): set `bearer_token_file` or `headers` of `loki:`, or check what they hold")]
+    #[error("Loki refuses us (HTTP {0}): set `bearer_token_file` or `headers` of `loki:`, or check their values")]
     NotAllowed(u16),
     /// One of Loki's limits was exceeded.
     #[error("Loki's limits do not allow it: {0}; ask for a shorter time, or raise the limit there")]

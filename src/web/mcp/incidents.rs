@@ -48,7 +48,7 @@ pub(super) async fn get(sources: &McpSources, asked: IncidentArguments) -> Resul
     Ok(answer)
 }
 
-/// Returns the report of an incident, as it stands in its bundles, from what is stored.
+/// Returns the report of an incident from the store, as in its bundles.
 pub(super) async fn summarize(sources: &McpSources, asked: IncidentArguments) -> Result<ToolAnswer, String> {
     let incident = find(sources, &asked.incident).await?;
     let events = store(sources)?.events(&incident.id, EVENTS).await.map_err(said)?;

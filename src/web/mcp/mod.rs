@@ -106,7 +106,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// Returns the streamable HTTP transport. Without sessions: each request stands alone, so that any replica may
+    /// Returns the streamable HTTP transport. Without sessions: each request is independent, so that any replica may
     /// answer it. Who may ask is decided before.
     pub fn over_http(self) -> StreamableHttpService<Self, NeverSessionManager> {
         let config = StreamableHttpServerConfig::default()

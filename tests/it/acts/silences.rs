@@ -227,7 +227,7 @@ async fn an_alertmanager_that_does_not_answer_may_have_silences() {
     let alertmanager = Alertmanager::builder().start().await.unwrap();
     let none = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
     let said = listed(&none).await;
-    assert!(said.contains("*What is silenced is not known:* no Alertmanager answers"), "{said}");
+    assert!(said.contains("*The silences are not known:* no Alertmanager answers"), "{said}");
     assert!(said.contains("127.0.0.1:1") && !said.to_lowercase().contains("nothing is silenced"), "{said}");
 
     let one = Bench::start(ON_CALL, &[&alertmanager.url, NOWHERE], NOWHERE).await;

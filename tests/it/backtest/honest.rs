@@ -155,7 +155,7 @@ fn a_prometheus_that_is_lost_midway_ends_the_run_and_loses_nothing() {
     let why = lost.stopped.as_deref().unwrap();
     assert!(why.starts_with("Prometheus did not answer about the history of llm/"), "{why}");
     assert_eq!((lost.firings.len(), lost.unalerted.len()), (whole().firings.len(), 0));
-    assert!(state.exists() && said(&output).contains("the same command goes on from there"), "{}", said(&output));
+    assert!(state.exists() && said(&output).contains("the same command continues from there"), "{}", said(&output));
 
     proxy.mend();
     let output = run();

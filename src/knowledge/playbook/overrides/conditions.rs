@@ -71,7 +71,7 @@ impl Change<'_> {
     }
 
     /// Moves the checks of shipped steps that were the exact inverse of a changed condition: else a step would count as
-    /// done while the fault stands, or never. Others have a margin of their own, and stay.
+    /// done while the fault is there, or never. Others have a margin of their own, and stay.
     pub(super) fn checks(&mut self, key: &str, steps: &mut [Step]) {
         let moved = std::mem::take(&mut self.moved);
         for step in steps {

@@ -1,6 +1,6 @@
 //! `overrides/<id>.yaml`: a user's changes to one shipped playbook or cause, without a copy of its file.
 //!
-//! A change names what it changes: a condition by its signal, a step by words of it. What does not fit the shipped data
+//! A change names what it changes: a condition by its signal, a step by words of it. An entry that does not fit the shipped data
 //! (any more) is left out and recorded in [`Library::left_out`]; all else is applied.
 
 mod conditions;
@@ -81,7 +81,7 @@ pub struct StepChanges {
     /// Shipped steps that get another text.
     #[serde(default)]
     pub replace: Vec<StepReplacement>,
-    /// Shipped steps that are not shown: each by words that stand in that step only.
+    /// Shipped steps that are not shown: each by words that are in that step only.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub remove: Vec<Spanned<String>>,
@@ -91,7 +91,7 @@ pub struct StepChanges {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepReplacement {
-    /// Words that stand in that step only, such as its flag.
+    /// Words that are in that step only, such as its flag.
     #[schemars(with = "String")]
     pub step: Spanned<String>,
     /// The step instead of it, whole.
@@ -135,7 +135,7 @@ pub(super) fn apply(library: &mut Library, files: Vec<(SourceFile, Override)>) {
         let mut change = Change::new(&id, &file);
         match added.get(&id) {
             Some(path) => {
-                let hint = format!("make the change in {path}; an override is for what is shipped");
+                let hint = format!("make the change in {path}; overrides are for shipped data");
                 change.leave(None, format!("`{id}` is added in a file of your own"), hint);
             }
             None => change.make(library, changes),
@@ -241,13 +241,13 @@ impl Change<'_> {
             [one] => one.clone(),
             several => {
                 let files = several.iter().filter_map(|path| Some(library.files.get(path)?.path.as_str()));
-                let message = format!("`{id}` stands in {}", files.collect::<Vec<_>>().join(" and in "));
+                let message = format!("`{id}` is in {}", files.collect::<Vec<_>>().join(" and in "));
                 return self.leave(None, message, "ids are unique over all data: rename your own one".to_owned());
             }
         };
         if let Some(own) = library.files.get(&path).filter(|file| file.own) {
-            let hint = format!("make the change in {}; an override is for what is shipped", own.path);
-            return self.leave(None, format!("`{id}` stands in a file of your own"), hint);
+            let hint = format!("make the change in {}; overrides are for shipped data", own.path);
+            return self.leave(None, format!("`{id}` is in your own file"), hint);
         }
         let Some(target) = targets(library, id).pop() else { return };
         self.all(target, changes);
@@ -257,7 +257,7 @@ impl Change<'_> {
     }
 
     fn all(&mut self, target: Target<'_>, changes: Override) {
-        // Every field stands here, so that a new one is not forgotten.
+        // Every field is listed here, so that a new one is not forgotten.
         let Override { id: _, schema: _, conditions, now, lasting, causes, matches, escalate } = changes;
         let id = self.id;
         let is_empty = conditions.is_empty() && causes.is_empty() && matches.is_empty() && escalate.is_none();

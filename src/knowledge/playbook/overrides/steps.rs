@@ -16,7 +16,7 @@ struct ChangedStep {
     with: Option<Step>,
     /// The indexes of other shipped steps that say the same as `with`.
     twins: Vec<usize>,
-    /// True if it is told.
+    /// True if the change is reported.
     told: bool,
 }
 
@@ -77,7 +77,7 @@ impl Change<'_> {
             let steps = steps.into_iter().map(|step| (line(&step), step.value));
             let steps: Vec<Step> = steps.filter_map(|(at, step)| this.own_step(key, step, at)).collect();
             let id = this.id;
-            let said = |step| format!("`{id}`, {key}: “{}” stands {place} the shipped steps", beginning(step));
+            let said = |step| format!("`{id}`, {key}: “{}” comes {place} the shipped steps", beginning(step));
             this.said.extend(steps.iter().map(said));
             steps
         };
