@@ -257,19 +257,6 @@ async fn who_asks_too_often_is_told_once_and_the_same_press_counts_once() {
 }
 
 #[tokio::test]
-async fn escalating_calls_the_group_once() {
-    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
-    let id = bench.incident("LLMHighTTFT", "firing", true).await;
-    bench.press("U0ANN", "escalate", &id).await;
-    let post = bench.said().into_iter().find(|text| text.starts_with("<!subteam^S0ONCALL> ")).expect("it is called");
-    assert!(post.contains("<@U0ANN> asks you for help") && post.contains(&format!("bundle {}", &id[22..])), "{post}");
-    bench.press("U0ANN", "escalate", &id).await;
-    assert!(bench.last().contains("less than five minutes ago"), "{}", bench.last());
-    assert_eq!(bench.audit().await, ["escalate U0ANN done"]);
-    assert_eq!(bench.slack.violations(), []);
-}
-
-#[tokio::test]
 async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
     let bench = Bench::start("channel: C0LLMALERTS", &[], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", true).await;

@@ -5,61 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, Outcome, State};
-use llm_diagnose_lab::stack::{Prometheus, Service};
+use llm_diagnose_lab::stack::Service;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
-
-#[tokio::test]
-async fn a_group_keeps_one_message_from_firing_to_green() {
-    let run = Running::start(NOWHERE).await;
-    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("WARNING") && m.contains("Cannot tell")).await;
-    let answer = run.send(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).await;
-    assert_eq!(answer["reason"], "new_alerts");
-    run.wait_for(CHANNEL, |m| m.contains("2 firing") && m.contains("new alerts")).await;
-    run.send(&group("LLMHighTTFT", "resolved", "warning", &["a", "b"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("2 resolved")).await;
-    assert_eq!(run.tops(CHANNEL).len(), 1);
-    assert_eq!(run.slack.violations(), []);
-    // What a person sees, without what differs from run to run.
-    let seen: String = run
-        .slack
-        .transcript(CHANNEL)
-        .lines()
-        .filter(|line| ![" · alert since ", "• ", "(edited ", "↳"].iter().any(|differs| line.contains(differs)))
-        .map(|line| format!("{}\n", line.split(" after ").next().unwrap_or_default()))
-        .collect();
-    insta::assert_snapshot!(seen, @r"
-    *RESOLVED
-    *Cannot tell*: no data for TTFT p99, because Prometheus cannot be reached: Connection refused (http://127.0.0.1:1).
-    *Alerts*
-    2 resolved: *LLMHighTTFT*
-    first tokens are late <!channel>
-    ");
-    let attachments = whole(&run.slack.messages(CHANNEL)[0]);
-    assert!(attachments.contains("#2f9e6e"), "resolved is green: {attachments}");
-    assert!(attachments.contains("&lt;!channel&gt;"), "a mention in an annotation is harmless: {attachments}");
-}
-
-#[tokio::test]
-async fn without_prometheus_the_message_goes_out_at_once_and_is_completed_when_it_returns() {
-    let mut prometheus = Prometheus::builder().start().await.unwrap();
-    prometheus.kill().await.unwrap();
-    let run = Running::start(&format!("prometheus: [{{ url: \"{}\" }}]", prometheus.url)).await;
-    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("Prometheus cannot be reached")).await;
-    prometheus.restart().await.unwrap();
-    run.wait_for(CHANNEL, |m| !m.contains("cannot be reached") && m.contains("no serving engine was found")).await;
-    assert_eq!(run.tops(CHANNEL).len(), 1);
-    let (_, metrics) = run.get("/metrics").await;
-    let count = |line: &str| metrics.lines().find_map(|l| l.strip_prefix(line)?.trim().parse::<u64>().ok());
-    assert!(count("llm_diagnose_prometheus_query_duration_seconds_count") >= Some(2), "{metrics}");
-    assert!(metrics.contains("llm_diagnose_diagnoses_total{playbook=\"high-ttft\",verdict=\"no_data\""), "{metrics}");
-}
 
 #[tokio::test]
 async fn with_a_hanging_prometheus_the_first_message_comes_within_a_second_and_is_edited() {

@@ -18,6 +18,7 @@ mod cli;
 mod clocks;
 mod commands;
 mod connections;
+mod conversations;
 mod critical;
 mod dashboard;
 mod debian;

@@ -32,19 +32,6 @@ async fn told(run: &Running, ts: &str, what: &str) {
 }
 
 #[tokio::test]
-async fn the_thread_is_told_what_changed_since() {
-    let (run, message) = posted().await;
-    run.send(&firing(&["a", "b"])).await;
-    told(&run, &message.ts, "+1 alert").await;
-    run.send(&firing(&["a", "b", "c", "d"])).await;
-    told(&run, &message.ts, "+2 alerts").await;
-    run.send(&group("LLMHighTTFT", "resolved", "warning", &["a", "b", "c", "d"])).await;
-    told(&run, &message.ts, "resolved").await;
-    assert_eq!((run.tops(CHANNEL).len(), run.slack.with(|s| replies(s, &message.ts).len())), (1, 3));
-    assert_eq!(run.slack.violations(), []);
-}
-
-#[tokio::test]
 async fn a_message_that_slack_cannot_take_is_sent_shorter_once_and_then_given_up_visibly() {
     for code in ["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_attachments"] {
         let (run, _) = posted().await;
@@ -137,17 +124,6 @@ async fn a_thread_that_is_gone_brings_its_message_back() {
     told(&run, &new.ts, "+1 alert").await;
 }
 
-#[tokio::test]
-async fn what_slack_limits_waits_for_all_and_nothing_is_said_twice() {
-    let (run, message) = posted().await;
-    run.slack.fail_next("chat.update", Failure::Error("ratelimited".into()), 1);
-    run.slack.fail_next("chat.postMessage", Failure::RateLimited(1), 1);
-    run.send(&firing(&["a", "b"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("2 firing")).await;
-    told(&run, &message.ts, "+1 alert").await;
-    assert_eq!((run.tops(CHANNEL).len(), run.slack.with(|s| replies(s, &message.ts).len())), (1, 1));
-}
-
 /// Calls that mentioned somebody where Slack tells them.
 fn calls_for_help(run: &Running) -> usize {
     let posts = run.slack.calls().into_iter().filter(|c| c.method == "chat.postMessage" && c.outcome == Outcome::Ok);
@@ -171,23 +147,6 @@ async fn a_critical_incident_calls_somebody_once_whatever_becomes_of_its_message
     run.wait_for(CHANNEL, |m| m.contains("3 firing")).await;
     assert_eq!(calls_for_help(&run), 1);
     assert_eq!(run.slack.violations(), []);
-}
-
-#[tokio::test]
-async fn an_incident_that_becomes_critical_calls_somebody_in_its_thread_and_others_call_nobody() {
-    let run = Running::start_slack(on_call(), ", mention: S0ONCALL", NOWHERE).await;
-    run.send(&firing(&["a"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("Cannot tell")).await;
-    let message = run.tops(CHANNEL).remove(0);
-    assert_eq!(calls_for_help(&run), 0);
-    run.send(&group("LLMHighTTFT", "firing", "critical", &["a", "b"])).await;
-    told(&run, &message.ts, ON_CALL).await;
-    run.send(&group("LLMHighTTFT", "firing", "critical", &["a", "b", "c"])).await;
-    told(&run, &message.ts, " alert").await;
-    // A route without a mention calls nobody.
-    run.send(&group("LLMQueueBuildup", "firing", "page", &["a"])).await;
-    run.wait_for("#critical", |m| m.contains("CRITICAL")).await;
-    assert_eq!(calls_for_help(&run), 1);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
 /// The binary under test.
@@ -150,6 +151,18 @@ pub(crate) fn without_authentication(config: &str) -> String {
     let keys = ["pages", "webhook"].into_iter().filter(|key| !format!("\n{config}").contains(&format!("\n{key}: {{")));
     let added: String = keys.map(|key| format!("\n{key}: {{ authentication: none }}")).collect();
     format!("{config}{added}\n")
+}
+
+/// Passes every connection on to `address`.
+pub(crate) async fn lead_on(door: TcpListener, address: String) {
+    while let Ok((mut from, _)) = door.accept().await {
+        let address = address.clone();
+        tokio::spawn(async move {
+            if let Ok(mut to) = TcpStream::connect(address).await {
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            }
+        });
+    }
 }
 
 /// Everything that a message says.

@@ -12,12 +12,10 @@ use axum::response::{IntoResponse, Response};
 use diagnose::{diagnose, observe, plan, queries};
 use findings::{Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use knowledge::playbook::Library;
-use llm_diagnose_lab::slack::Message;
 use render::{Phrases, diagnosis_message, terminal};
 
 use crate::chains::asked;
 use crate::harness::{client, library, run, shared};
-use crate::running::{CHANNEL, Running, SOON, group, whole};
 
 /// A case as an alert of it would enter, with its pool screened where the playbook explains nothing.
 fn screened(name: &str, playbook: &str) -> Diagnosis {
@@ -320,30 +318,4 @@ fn a_screening_in_part_is_told_as_such() {
     let told = told(&part);
     assert!(told.contains("not all symptoms of this pool could be checked, because 3 of 9 queries"), "{told}");
     assert!(!told.contains("Nothing is abnormal"), "{told}");
-}
-
-#[tokio::test]
-async fn chat_says_why_an_unknown_alert_could_not_be_looked_at_and_which_alert_names_no_pool() {
-    // One that answers, and has no series of now.
-    let url = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
-    let run = Running::start(&format!("prometheus: [{{ url: \"{url}\" }}]")).await;
-    run.send(&group("CheckoutBurnsItsBudget", "firing", "warning", &["a"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("CheckoutBurnsItsBudget") && m.contains("no symptom of this pool")).await;
-    let mut nobodys = group("DiskFull", "firing", "warning", &["a"]);
-    let labels = [
-        serde_json::json!({ "alertname": "DiskFull", "severity": "warning", "job": "node-exporter", "instance": "n1:9100" }),
-        serde_json::json!({ "alertname": "DiskFull", "severity": "warning", "instance": "n1:9100" }),
-    ];
-    for (i, labels) in labels.into_iter().enumerate() {
-        nobodys["groupKey"] = format!("disk {i}").into();
-        nobodys["alerts"][0]["labels"] = labels;
-        nobodys["alerts"][0]["fingerprint"] = format!("disk {i}").into();
-        run.send(&nobodys).await;
-    }
-    let says = |m: &Message| whole(m).contains("DiskFull") && whole(m).contains("its labels name no pool");
-    let both = run.slack.wait_for(|s| s.messages(CHANNEL).filter(|m| says(m)).count() == 2, SOON).await;
-    assert!(both.is_ok(), "{}\n{}", both.unwrap_err(), run.service.stderr());
-    let (_, metrics) = run.get("/metrics").await;
-    assert!(metrics.contains("diagnoses_total{playbook=\"none\",verdict=\"no_data\",cause=\"none\"}"), "{metrics}");
-    assert_eq!(run.slack.violations(), []);
 }

@@ -7,9 +7,9 @@ use axum::routing::get;
 use axum::{Router, serve};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-use crate::running::{BINARY, CHANNEL, Running, whole};
+use crate::running::{BINARY, CHANNEL, Running, lead_on, whole};
 
 /// A vLLM page as Prometheus scrapes it; only what the KV-pressure playbook turns on.
 fn page(kv: f64, waiting: u32, preemptions: f64) -> String {
@@ -93,16 +93,4 @@ async fn a_rule_fires_and_the_diagnosis_reaches_slack_and_turns_green() {
     assert_eq!(running.slack.violations(), []);
     leading_on.abort();
     exporting.abort();
-}
-
-/// Passes every connection on to `address`.
-async fn lead_on(door: TcpListener, address: String) {
-    while let Ok((mut from, _)) = door.accept().await {
-        let address = address.clone();
-        tokio::spawn(async move {
-            if let Ok(mut to) = TcpStream::connect(address).await {
-                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
-            }
-        });
-    }
 }

@@ -7,6 +7,7 @@ mod desk;
 mod past;
 mod planted;
 mod prometheus;
+mod replayed;
 
 use std::future::Future;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) use desk::{desk, desk_with};
 pub(crate) use past::{Page, Stamp, pages};
 pub(crate) use planted::{INNOCENT, Planted, assert_clean, innocent, planted};
 pub(crate) use prometheus::{KeptPrometheus, client, shared, simulated};
+pub(crate) use replayed::replay;
 
 /// The rate window that the service uses unless told otherwise.
 pub(crate) const WINDOW: Duration = Duration::from_secs(300);

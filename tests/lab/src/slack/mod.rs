@@ -168,7 +168,7 @@ impl FakeSlack {
 
     /// A channel as a person reads it, without ids and times: stable enough for inline snapshots.
     pub fn transcript(&self, channel: &str) -> String {
-        transcript::transcript(&self.hub.lock(), channel)
+        self.with(|state| state.transcript(channel))
     }
 
     /// A message as a page that looks like Slack's window, with `time` beside its author; none if there is no such

@@ -199,6 +199,11 @@ impl State {
         self.all_messages(channel).filter(|message| !message.is_deleted)
     }
 
+    /// A channel as a person reads it; see [`super::FakeSlack::transcript`].
+    pub fn transcript(&self, channel: &str) -> String {
+        super::transcript::transcript(self, channel)
+    }
+
     /// The calls so far, in order of arrival.
     pub fn calls(&self) -> &[Call] {
         &self.calls
