@@ -86,9 +86,9 @@ fn parsed(text: &str) -> (String, Vec<Section>) {
 fn difference(expected: &str, shown: &str) -> String {
     let (mut old, mut new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), shown.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let before = old.drain(..same).zip(new.drain(..same)).last().map(|(line, _)| format!("  {line}\n"));
-    while old.last().is_some() && old.last() == new.last() {
-        (old.pop(), new.pop());
+    let before = old.drain(..same).zip(new.drain(..same)).next_back().map(|(line, _)| format!("  {line}\n"));
+    while old.last().is_some_and(|line| new.pop_if(|last| *last == *line).is_some()) {
+        old.pop();
     }
     let marked = |mark, lines: Vec<&str>| lines.iter().map(|line| format!("{mark} {line}\n")).collect::<String>();
     before.unwrap_or_default() + &marked("-", old) + &marked("+", new)
