@@ -7,16 +7,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use knowledge::clock;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, History};
-use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Press, State};
+use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Press, State, View};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus, Service};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::simulated;
-use crate::running::{BINARY, CHANNEL, SOON, choose, lead_on, tls, without_authentication};
+use crate::running::{BINARY, CHANNEL, SOON, choose, tls, without_authentication};
 
 /// Who is on call.
 pub(super) const ANN: &str = "U0ANN";
+/// Who may only look.
+pub(super) const BEN: &str = "U0BEN";
 /// From the fault to the present.
 const FAULT_SECONDS: i64 = 480;
 /// Of normal service before it: longer than the past that a diagnosis compares with.
@@ -171,6 +173,32 @@ impl Night {
         choose(&self.slack, user, &self.message(), act).await;
     }
 
+    /// Chooses an act in the menu of the incident's message, which opens a form; returns the form.
+    pub(super) async fn menu(&self, user: &str, act: &str) -> View {
+        self.choose(user, act).await;
+        self.until(|state| state.views().iter().any(|view| view.is_open && view.user == user)).await;
+        self.slack.view(user).unwrap()
+    }
+
+    /// Presses a button that opens a form; returns the form, and how it reads.
+    pub(super) async fn form(&self, user: &str, button: &str) -> (View, String) {
+        self.press(user, button).await;
+        self.until(|state| state.views().iter().any(|view| view.is_open && view.user == user)).await;
+        let shown = self.slack.transcript(CHANNEL);
+        (self.slack.view(user).unwrap(), shown[shown.find("(modal of").unwrap()..].to_owned())
+    }
+
+    pub(super) async fn command(&self, user: &str, text: &str) {
+        let ack = self.slack.command(user, CHANNEL, text).await.unwrap();
+        assert!(ack.delay < Duration::from_secs(3), "{ack:?}");
+    }
+
+    /// Asks in the incident's thread.
+    pub(super) async fn ask(&self, user: &str, text: &str) {
+        let ts = self.message().ts;
+        self.slack.mention(user, CHANNEL, Some(&ts), text).await.unwrap();
+    }
+
     /// Runs a command of the binary beside the service, on its state; what it wrote, both streams.
     pub(super) async fn cli(&self, arguments: &[&str]) -> (bool, String) {
         let config = self.service.directory().join("config.yaml");
@@ -191,6 +219,12 @@ impl Night {
             std::fs::write(Path::new(&directory).join(what), self.slack.transcript(CHANNEL)).unwrap();
         }
     }
+
+    /// The silences that count.
+    pub(super) async fn silences(&self) -> Vec<Value> {
+        let all = self.alertmanager.silences().await.unwrap();
+        all.as_array().unwrap().iter().filter(|s| s["status"]["state"] == "active").cloned().collect()
+    }
 }
 
 /// Where a link of a message leads.
@@ -198,6 +232,48 @@ pub(super) fn link(text: &str, label: &str) -> url::Url {
     let end = text.find(&format!("|{label}>")).unwrap_or_else(|| panic!("no link {label}: {text}"));
     let start = text[..end].rfind('<').unwrap() + 1;
     text[start..end].replace("&amp;", "&").parse().unwrap()
+}
+
+/// The incident's message and its thread without what differs from night to night: numbers, times, ids, and which of
+/// several facts come first.
+pub(super) fn stable(transcript: &str, incident: &str) -> String {
+    let first = transcript.split("\n\n").next().unwrap();
+    let first = first.replace(incident, "#").replace(&incident[22..], "#");
+    let mut out = String::new();
+    let mut answer = false;
+    for line in first.lines() {
+        // What "why?" and "bundle" answer is long, and other tests read it.
+        answer = if line.starts_with("  ↳") {
+            line.contains("↳ *Confirmed") || line.contains("↳ *The bundle of")
+        } else {
+            answer && line.starts_with("    ")
+        };
+        let fact = ["For: ", "Ruled out: ", "During the incident", "The times do not fit"]
+            .iter()
+            .any(|fact| line.contains(fact));
+        if fact || (answer && !line.starts_with("  ↳")) {
+            continue;
+        }
+        for word in line.split_inclusive([' ', '"', '`', ',', ')', '*']) {
+            let bare = word.trim_end_matches([' ', '"', '`', ',', ')', '*']);
+            let counted = bare.starts_with(|c: char| c.is_ascii_digit()) && !bare.ends_with('.');
+            match counted {
+                true => out.push_str(&word.replacen(bare, "#", 1)),
+                false => out.push_str(word),
+            }
+        }
+        out.push('\n');
+    }
+    in_any_order(&out)
+}
+
+/// The posts of the thread sorted: which of two comes first depends on the machine.
+pub(super) fn in_any_order(transcript: &str) -> String {
+    let mut parts = transcript.split("  ↳");
+    let message = parts.next().unwrap_or_default();
+    let mut posts: Vec<String> = parts.map(|post| format!("  ↳{post}")).collect();
+    posts.sort();
+    message.to_owned() + &posts.concat()
 }
 
 /// Everything that a message says, markup as sent.
@@ -234,4 +310,16 @@ fn alert(name: &str, started: Timestamp, ended: Option<Timestamp>) -> Value {
     // Prometheus says until when it may be believed without another word.
     alert["endsAt"] = json!(ended.unwrap_or(clock::after(clock::now(), Duration::from_secs(240))));
     alert
+}
+
+/// Passes every connection on to `address`.
+async fn lead_on(door: TcpListener, address: String) {
+    while let Ok((mut from, _)) = door.accept().await {
+        let address = address.clone();
+        tokio::spawn(async move {
+            if let Ok(mut to) = TcpStream::connect(address).await {
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            }
+        });
+    }
 }
