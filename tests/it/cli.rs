@@ -65,7 +65,7 @@ fn wrong_use_is_status_2_with_a_hint() {
             "label `colour` does not select a pool: expected one of",
         ),
         (&["explain", "kv-cache-ful"], "did you mean `kv-cache-full`?"),
-        (&["explain", "xid"], "Write `explain xid NUMBER`"),
+        (&["explain", "xid"], "write `explain xid NUMBER`"),
         (&["explain", "xid", "seventy"], "expected a number such as 79"),
         (&["explain", "litellm", "418"], "known are 400, 401"),
         (&["explain", "flag", "--swapspace"], "did you mean `--swap-space`?"),

@@ -105,7 +105,7 @@ impl Library {
         read_signals(playbook).find_map(|signal| Some((signal, slo.promise(term(signal)?)?)))
     }
 
-    /// Returns the symptom that a burn rate is about: the first whose checks or alerts read it.
+    /// Returns the symptom that a burn rate is about: the first whose checks or alerts are about it.
     pub fn symptom_of(&self, signal: &str) -> Option<&Playbook> {
         let symptoms = self.playbooks.values().filter(|playbook| playbook.kind == PlaybookKind::Symptom);
         symptoms.into_iter().find(|playbook| read_signals(playbook).any(|read| read == signal))
@@ -204,9 +204,10 @@ impl Library {
     }
 }
 
-/// Returns the signals that a playbook's symptom and alerts read.
+/// Returns the signals that a playbook is about: those of its symptom, and of the first condition of each alert. The other
+/// conditions only hold an alert back.
 fn read_signals(playbook: &Playbook) -> impl Iterator<Item = &str> {
-    let checks = playbook.symptom.iter().chain(playbook.alerts.iter().flat_map(|alert| &alert.when));
+    let checks = playbook.symptom.iter().chain(playbook.alerts.iter().filter_map(|alert| alert.when.first()));
     checks.flat_map(Evidence::checks).map(|(signal, _)| signal)
 }
 
