@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read_detection;
-use crate::visible_pools::{pool_of, telling};
+use crate::visible_pools::{pool_of, pools, telling};
 use findings::scope::Scope;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
@@ -31,4 +31,20 @@ pub fn gateway_pools(
     };
     let alone = gateway_rows.into_iter().filter(|(engine, row)| !is_before(engine, row));
     alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()
+}
+
+/// Returns the pools of the namespace that a scope names and no more than that, if engines serve several models there;
+/// else none. A mean over two models would tell about neither.
+pub fn pools_of_namespace(library: &Library, scope: &Scope, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let is_there = |pool: &BTreeMap<String, String>| {
+        scope.dimensions.iter().all(|(name, value)| pool.get(name).is_none_or(|own| own == value))
+            && pool.contains_key("namespace")
+    };
+    let serving = pools(library, rows);
+    let own: Vec<&BTreeMap<String, String>> = serving.iter().filter(|pool| is_there(pool)).collect();
+    if own.len() < 2 || !own.iter().all(|pool| pool.contains_key("model")) {
+        return BTreeSet::new();
+    }
+    let of_gateways = gateway_pools(library, rows, &serving);
+    serving.into_iter().chain(of_gateways).filter(is_there).collect()
 }

@@ -20,7 +20,7 @@ pub use data_span::{data, data_elsewhere};
 pub use detection::{detection, detection_within, last_day, names_behind, newest, presence, was_present};
 pub use detection_result::{DetectionResult, EngineSeen};
 pub use fleet::{FleetPool, PoolMatch, find_pools, fleet, places};
-pub use gateway_pools::gateway_pools;
+pub use gateway_pools::{gateway_pools, pools_of_namespace};
 pub use names::host;
 pub use narrow::narrow;
 pub use planned_query::{PlannedQuery, QueryPurpose};

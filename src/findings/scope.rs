@@ -76,6 +76,12 @@ impl Scope {
         self.replicas.is_empty() && self.dimensions.keys().all(|dimension| dimension == "cluster")
     }
 
+    /// Returns true if the scope is a namespace and nothing in it.
+    pub fn is_of_a_namespace(&self) -> bool {
+        let is_place = |dimension: &String| matches!(dimension.as_str(), "cluster" | "namespace");
+        self.replicas.is_empty() && self.dimensions.contains_key("namespace") && self.dimensions.keys().all(is_place)
+    }
+
     /// Builds the scope of a set of labels.
     pub fn of_labels(labels: &Labels) -> Self {
         // Beside `exported_*`, the job is the exporter's.

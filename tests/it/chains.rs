@@ -208,6 +208,19 @@ fn a_model_beside_a_model_in_trouble_keeps_its_own_story() {
 }
 
 #[test]
+fn an_alert_of_a_namespace_judges_each_of_its_models_by_itself() {
+    let of = |labels: &[(&str, &str)]| {
+        diagnosed(&Request { scope: scope(labels), ..asked("trouble-beside-trouble", "high-ttft") })
+    };
+    let place = ("namespace", "trouble-beside-trouble");
+    let (both, own) = (of(&[place]), of(&[place, ("model_name", MODEL)]));
+    assert_eq!(both.pools.len(), 2, "{:?}", both.pools);
+    let told = both.pools.iter().find(|pool| pool.labels.values().any(|value| value == MODEL)).unwrap();
+    assert_eq!(told.causes.last(), own.root().map(|root| &root.title));
+    assert!(both.replicas.total <= own.replicas.total, "one pool's: {:?}", both.replicas);
+}
+
+#[test]
 fn engines_scraped_by_address_keep_their_gpus() {
     assert_chain("gpu-throttling-by-address", &["high-itl", "kv-cache-full", "gpu-clock-bound", "gpu-overheated"]);
 }

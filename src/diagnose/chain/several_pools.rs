@@ -12,7 +12,7 @@ use crate::judge::assemble;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::refine::screen::{self, Screened};
-use detect::{detection, gateway_pools, meant, pools};
+use detect::{detection, gateway_pools, meant, pools, pools_of_namespace};
 use findings::scope::Scope;
 use findings::{Diagnosis, Outcome, Request, Screening, SymptomVerdict};
 use knowledge::alert::Labels;
@@ -78,21 +78,26 @@ fn screened_pool<'a>(
     })
 }
 
-/// Returns the pools of the scope's cluster; none if they could not be asked for.
-pub(super) async fn pools_of_cluster(library: &Library, prometheus: &Prometheus, requested: &Request) -> Vec<Scope> {
+/// Returns the pools of the scope's cluster or namespace; none if they could not be asked for.
+pub(super) async fn pools_of_place(library: &Library, prometheus: &Prometheus, requested: &Request) -> Vec<Scope> {
     let deadline = Instant::now() + requested.deadline / 4;
     let Ok(rows) = prometheus.query(&detection(library), requested.at, deadline).await else {
         return Vec::new();
     };
     let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+    let scopes = |pools: BTreeSet<Labels>| -> Vec<Scope> {
+        pools.into_iter().map(|dimensions| Scope { dimensions, ..Scope::default() }).collect()
+    };
+    if requested.scope.is_of_a_namespace() {
+        return scopes(pools_of_namespace(library, &requested.scope, &rows));
+    }
     let (_, pools_meant) = meant(library, &requested.scope, &rows);
     let serving = pools(library, &rows);
     let of_gateways = gateway_pools(library, &rows, &serving);
     let all = if pools_meant.is_empty() { serving.into_iter().chain(of_gateways).collect() } else { pools_meant };
     let cluster = requested.scope.dimensions.get("cluster");
     let is_in = |pool: &Labels| pool.get("cluster").is_none_or(|own| cluster.is_none_or(|cluster| own == cluster));
-    let of_cluster = all.into_iter().filter(|pool| !pool.is_empty() && is_in(pool));
-    of_cluster.map(|dimensions| Scope { dimensions, ..Scope::default() }).collect()
+    scopes(all.into_iter().filter(|pool| !pool.is_empty() && is_in(pool)).collect())
 }
 
 /// Diagnoses each pool by itself, where none is named: one verdict on all of them would be nobody's. All of it ends
