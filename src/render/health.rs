@@ -7,8 +7,8 @@ use anstyle::Style;
 use super::Phrases;
 use super::facts::{FEW, group_by_key, join_limited, joined};
 use super::text::{clean, tone_style, wrap};
-use findings::EngineFound;
 use findings::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
+use findings::{EngineFound, Outcome};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Condition, Reference, Severity, condition_text};
 use knowledge::signal::format_value;
@@ -227,7 +227,8 @@ fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str
     }
 }
 
-/// Returns the further conditions of a threshold that the check's own value exceeds.
+/// Returns the further conditions of a threshold that the check's own value exceeds and that does not hold for want of
+/// them.
 fn company(check: &HealthCheck, words: &Phrases) -> String {
     let beyond = |threshold: &&Threshold| {
         let condition: Option<Condition> = threshold.when.parse().ok();
@@ -238,16 +239,23 @@ fn company(check: &HealthCheck, words: &Phrases) -> String {
             })
         })
     };
-    let Some(threshold) = check.thresholds.iter().rev().find(beyond) else { return String::new() };
+    let beyond = check.thresholds.iter().rev().find(beyond);
+    let Some(threshold) = beyond.filter(|threshold| threshold.outcome != Outcome::Met) else { return String::new() };
     let mut groups: Vec<(usize, Vec<String>)> = Vec::new();
-    for with in &threshold.with {
+    // A threshold for pools of which nothing else is known needs no list of it.
+    for with in threshold.with.iter().filter(|with| with.when != Condition::NoData.to_string()) {
         let condition = format!("{} {}", clean(&with.title), condition_text(&with.when, with.unit));
         match groups.last_mut() {
             Some((group, list)) if *group == with.group => list.push(condition),
             _ => groups.push((with.group, vec![condition])),
         }
     }
-    let all = groups.into_iter().map(|(_, list)| joined("health-or", list, words)).collect();
+    // The screen has a line for them: of many alternatives the first stands for all.
+    let either = |mut list: Vec<String>| match list.len() {
+        0..=2 => joined("health-or", list, words),
+        n => words.text("health-or-more", &[("first", list.swap_remove(0).into()), ("n", (n - 1).into())]),
+    };
+    let all = groups.into_iter().map(|(_, list)| either(list)).collect();
     match joined("health-and", all, words) {
         all if all.is_empty() => all,
         all => words.text("health-together", &[("all", all.into())]),

@@ -251,7 +251,7 @@ async fn hundreds_of_pods_are_read_page_by_page() {
     fake.add(node("gpu-1"));
     let seen = snapshot(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-600"]) }).await;
     assert_eq!((seen.pods.len(), seen.pods[0].name.as_str()), (500, "llama-600"));
-    assert_eq!(why(&seen, "pods"), "there are 620; the first 500 are told");
+    assert_eq!(why(&seen, "pods"), "there are 620; the first 500 are listed");
     let pages = fake.asked().into_iter().filter(|asked| asked.path.ends_with("/pods"));
     assert!(pages.clone().count() >= 7 && pages.into_iter().all(|asked| asked.query.contains_key("limit")));
 }

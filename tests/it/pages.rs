@@ -152,7 +152,7 @@ fn contradictory_access_is_refused_with_what_to_set() {
         ("{ proxy_from: [10.0.0.7] }", "without `pages.proxy_header`"),
         ("{ act: [\" \"] }", "`pages.act` has"),
         ("{ authentication: none, act: [anna] }", "`pages.act` names people"),
-        ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody say who they are"),
+        ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody send any name"),
         ("{ proxy_header: X-User, proxy_from: [proxy.example.org] }", "is a host's name"),
         ("{ proxy_header: \"X User\", proxy_from: [10.0.0.7] }", "is no name of a header"),
     ] {

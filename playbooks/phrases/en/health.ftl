@@ -27,6 +27,7 @@ health-crit = CRIT
 health-no-data = no data
 health-or = { $one } or { $other }
 health-and = { $one } and { $other }
+health-or-more = { $first } or { $n } more
 health-together = counts together with { $all }
 health-coverage = coverage
 health-have-data = { $n } of { $of } checks have data
