@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::file_lint::FileLint;
-use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
+use super::{acts, endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use crate::generate::told;
 use knowledge::playbook::{
     AlertRule, CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Lint, Playbook, PlaybookKind, Problem,
@@ -29,6 +29,8 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     redaction::redaction(library, &mut problems);
     steps::flags(library, &mut problems);
     steps::lint_no_verify(library, &mut problems);
+    acts::acts(library, &mut problems);
+    acts::only_for(library, &mut problems);
     for playbook in library.playbooks.values() {
         let path = format!("{}.yaml", playbook.playbook);
         let mut lint = FileLint { library, path: &path, problems: &mut problems };

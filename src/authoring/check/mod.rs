@@ -2,6 +2,7 @@
 //!
 //! Every finding is a [`Problem`](knowledge::playbook::Problem): lint, file, line, the line's text, and a hint.
 
+mod acts;
 mod endpoints;
 mod facts;
 mod file_lint;

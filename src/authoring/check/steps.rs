@@ -9,7 +9,7 @@ use knowledge::playbook::{Evidence, Library, Lint, NoVerify, Problem, SourceFile
 use knowledge::signal::VersionReq;
 
 /// HTTP methods that change something.
-const CHANGING_METHODS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
+pub(super) const CHANGING_METHODS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
 /// Commands that change something, by the program and a word after it.
 const CHANGING_COMMANDS: [(&str, &[&str]); 8] = [
     (
@@ -34,12 +34,12 @@ const READ_ONLY_WORDS: [&str; 6] =
     ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
 
 /// A step with its owner.
-struct OwnedStep<'a> {
+pub(super) struct OwnedStep<'a> {
     file: String,
-    id: &'a str,
-    step: &'a Step,
+    pub(super) id: &'a str,
+    pub(super) step: &'a Step,
     /// True if it relieves at once.
-    now: bool,
+    pub(super) now: bool,
     /// The checks that detect the fault.
     found_by: &'a [Evidence],
 }
@@ -47,7 +47,13 @@ struct OwnedStep<'a> {
 impl OwnedStep<'_> {
     /// Returns a problem at its line in its file: that of its playbook or cause, or the user's one
     /// that changes it.
-    fn problem(&self, library: &Library, lint: Lint, message: String, hint: Option<String>) -> Option<Problem> {
+    pub(super) fn problem(
+        &self,
+        library: &Library,
+        lint: Lint,
+        message: String,
+        hint: Option<String>,
+    ) -> Option<Problem> {
         let (file, line) = place(library, &self.file, self.step)?;
         Some(Problem::on_line(lint, file, line, message, hint))
     }
@@ -69,7 +75,7 @@ pub(super) fn place<'a>(library: &'a Library, path: &str, step: &Step) -> Option
     }
 }
 
-fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
+pub(super) fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
         let file = format!("{}.yaml", p.playbook);

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::judge::evidence::holds;
 use crate::judge::placeholders::{FixContext, filled, placeholder_values};
 use findings::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
-use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
+use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
 use knowledge::signal::{GpuVendor, Unit, VersionReq, WorseDirection};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
 
 /// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
-/// and the GPU vendor.
+/// and the GPU vendor, and that serve the chain. A step whose commands are all shown already is left out; the first
+/// step of a kind of change says how it is done.
 pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
     let engine_matches = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,
@@ -24,16 +25,27 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
         about.detection.engines.iter().filter_map(|engine_seen| library.engines.get(&engine_seen.engine)?.gpu);
     let vendors: BTreeSet<GpuVendor> = vendors.collect();
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
-    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step);
+    let serves =
+        |step: &Step| step.only_for.is_empty() || step.only_for.iter().any(|id| about.cause.chain.contains(id));
+    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step) && serves(step);
     let mut out = Fixes::default();
-    let mut actions = BTreeSet::new();
+    let (mut actions, mut commands, mut changes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
         let values = placeholder_values(library, about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
             for step in steps.iter().filter(|s| applies(s)) {
-                if into.len() < STEPS && actions.insert(step.action.clone()) {
+                let mut action = filled(step.action.trim(), &values);
+                let own: Vec<String> = Step::commands(&action).map(str::to_owned).collect();
+                let again = !own.is_empty() && own.iter().all(|command| commands.contains(command));
+                if into.len() < STEPS && !again && actions.insert(step.action.clone()) {
+                    commands.extend(own);
+                    if let Some(change) = step.changes.filter(|change| changes.insert(*change)) {
+                        let hosts = about.runs_on == Some(RunsOn::Hosts);
+                        let note = change.note(hosts, about.observations.pool.len());
+                        action = format!("{action}. {}", filled(&note, &values));
+                    }
                     into.push(Fix {
-                        action: filled(step.action.trim(), &values),
+                        action,
                         cause: node.id.to_owned(),
                         verify: shows(library, step, about),
                         source: step.source.clone(),
@@ -96,7 +108,6 @@ pub(crate) mod tests {
     use super::*;
     use detect::{DetectionResult, EngineSeen};
     use findings::{Baseline, Diagnosis, Observation, Request, Scope};
-    use knowledge::playbook::RunsOn;
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
     pub(crate) fn about<'a>(
@@ -152,6 +163,8 @@ pub(crate) mod tests {
             engine: None,
             runs_on: None,
             gpu: None,
+            only_for: Vec::new(),
+            changes: None,
             verify,
             no_verify: None,
             source: None,
@@ -231,5 +244,32 @@ pub(crate) mod tests {
         assert_eq!(tools(&["dcgm"]), [false, true]);
         assert_eq!(tools(&["dcgm", "rocm"]), [true, true]);
         assert_eq!(tools(&["generic-gpu", "vllm"]), [true, true], "nobody tells whose GPUs they are");
+    }
+
+    #[test]
+    fn a_step_is_shown_for_the_causes_that_it_serves_and_a_command_once() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("high-itl").into_iter().map(|node| (node.id, node)).collect();
+        let (detection, places, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
+        let observations = Observations { pool: vec!["vllm-0".to_owned(), "vllm-1".to_owned()], ..Default::default() };
+        let now = |chain: &[&str]| {
+            let mut diagnosis = bad_replica();
+            diagnosis.causes[0].chain = chain.iter().map(|id| (*id).to_owned()).collect();
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+            fixes.now.into_iter().map(|fix| fix.action).collect::<Vec<_>>()
+        };
+        let with = |steps: &[String], text: &str| steps.iter().filter(|step| step.contains(text)).count();
+        let (blocked, full) =
+            (now(&["high-itl", "head-of-line-blocking"]), now(&["high-itl", "kv-cache-full", "traffic-surge"]));
+        assert_eq!(
+            with(&blocked, "sends the longest prompts"),
+            0,
+            "the same command is in the cause's own step: {blocked:?}"
+        );
+        assert_eq!(with(&now(&["high-itl", "prefill-bound"]), "sends the longest prompts"), 1);
+        assert_eq!(with(&full, "sends the longest prompts"), 0, "nothing says that prompts are long: {full:?}");
+        assert_eq!(with(&full, "scale deployment"), 1, "{full:?}");
+        assert_eq!(with(&full, "minReplicas"), 1, "{full:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! The types here are the format: the schema of the YAML documents every key. Nothing here evaluates evidence
 //! ([`diagnose`]) or queries Prometheus.
 
+mod change;
 mod condition;
 mod directory;
 mod health;
@@ -28,6 +29,7 @@ use strum::Display;
 
 use crate::signal::GpuVendor;
 
+pub use change::Change;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use directory::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, data_files};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
@@ -293,6 +295,11 @@ pub struct Step {
     pub runs_on: Option<RunsOn>,
     /// The vendor whose GPUs the pool must have, if it is known; any if unset.
     pub gpu: Option<GpuVendor>,
+    /// The causes and mechanisms below it that it serves, one of which must be in the chain; any if empty.
+    #[serde(default)]
+    pub only_for: Vec<String>,
+    /// The kind of change that it makes to the pool; the diagnosis adds how it is done, and its cost.
+    pub changes: Option<Change>,
     /// The check that confirms the fix.
     pub verify: Option<Verify>,
     /// The reason why it has no check of its own.

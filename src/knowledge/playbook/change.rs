@@ -1,0 +1,101 @@
+//! The changes that fix steps make, and the commands that they name.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Step;
+
+/// Programs that steps call.
+const PROGRAMS: [&str; 23] = [
+    "amd-smi",
+    "curl",
+    "dcgmi",
+    "dig",
+    "dmesg",
+    "docker",
+    "etcdctl",
+    "journalctl",
+    "kubectl",
+    "llm-diagnose",
+    "nats",
+    "nginx",
+    "nvidia-smi",
+    "openssl",
+    "pg_isready",
+    "py-spy",
+    "redis-cli",
+    "sacct",
+    "scancel",
+    "scontrol",
+    "serve",
+    "systemctl",
+    "top",
+];
+
+/// The kind of change that a step makes to a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// More replicas of a Deployment.
+    Replicas,
+    /// The revision before: `rollout undo`.
+    Revision,
+    /// Flags of the engine: each replica restarts.
+    Flags,
+    /// Flags or settings of the gateway: each of its processes restarts.
+    Gateway,
+}
+
+impl Change {
+    /// Returns the kind in words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Replicas => "how to scale out",
+            Self::Revision => "how to roll back",
+            Self::Flags => "how to set flags of the engine",
+            Self::Gateway => "how to set flags of the gateway",
+        }
+    }
+
+    /// Returns how the change is done in a pool of so many replicas (0: unknown) and its cost, with placeholders.
+    pub fn note(self, on_hosts: bool, replicas: usize) -> String {
+        let lost = match replicas {
+            0 => "one replica".to_owned(),
+            1 => "the only replica".to_owned(),
+            n => format!("one of {n} replicas"),
+        };
+        let text = match (self, on_hosts) {
+            (Self::Replicas, _) => {
+                "If an HPA manages it, raise its minimum instead: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject; an operator: its own object). With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs, and minutes to load its weights"
+            }
+            (Self::Revision, _) => {
+                "With Argo CD or Flux, switch auto-sync off first. Replicas are replaced in turn: each loses its streams and its cache, and loads for minutes. If the new pod stays `Pending`: `kubectl -n <namespace> patch deployment <deployment> -p '{\"spec\":{\"strategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}'`"
+            }
+            (Self::Flags, false) => {
+                "Edit the workload (`kubectl -n <namespace> edit deployment <deployment>`; an operator: its own object), then stop after the first new pod: `kubectl -n <namespace> rollout pause deployment/<deployment>`, later `rollout resume` (a StatefulSet: `partition`). A restart cuts streams, empties the cache, and takes <lost> away while it loads: in a full pool, scale out first"
+            }
+            (Self::Flags, true) => {
+                "Take the replica out at the gateway, let its streams end, restart it with the flag, and put it back once it answers. A restart empties the cache, and takes <lost> away while it loads: in a full pool, start another one first"
+            }
+            (Self::Gateway, false) => {
+                "Edit its ConfigMap or Deployment (`kubectl -n <namespace of the gateway> edit deployment <gateway>`); pods are replaced in turn, and each cuts the streams that run through it"
+            }
+            (Self::Gateway, true) => {
+                "Restart one process of the gateway at a time; each restart cuts the streams that run through it"
+            }
+        };
+        text.replace("<lost>", &lost)
+    }
+}
+
+impl Step {
+    /// Returns the commands of a step's text: what its back-ticks hold and a known program begins.
+    pub fn commands(text: &str) -> impl Iterator<Item = &str> {
+        Self::code(text).filter(|span| span.split_whitespace().next().is_some_and(|word| PROGRAMS.contains(&word)))
+    }
+
+    /// Returns the texts in back-ticks.
+    pub fn code(text: &str) -> impl Iterator<Item = &str> {
+        text.split('`').skip(1).step_by(2)
+    }
+}
