@@ -36,7 +36,7 @@ fn lints_of_surge(changes: &str) -> Vec<(Lint, usize, String)> {
 fn steps_are_put_first_and_last_replaced_and_removed_and_the_others_stay() {
     let step = |text: &str| format!("{{ do: {text}, no_verify: looks, source: \"https://example.org\" }}");
     let changes = format!(
-        "now:\n  first: [{}]\n  last: [{}]\n  replace:\n    - {{ step: POST /key/update, with: {} }}\n  remove: [\"Shed load   instead of queueing it with `--max-num-queued-reqs`\"]\n",
+        "now:\n  first: [{}]\n  last: [{}]\n  replace:\n    - {{ step: /key/update, with: {} }}\n  remove: [\"Shed load   instead of queueing it with `--max-num-queued-reqs`\"]\n",
         step("one"),
         step("last"),
         step("other")
@@ -47,8 +47,8 @@ fn steps_are_put_first_and_last_replaced_and_removed_and_the_others_stay() {
         library.causes["traffic-surge"].now.iter().map(|step| step.action.clone()).collect::<Vec<_>>()
     };
     let mut expected = texts(&shipped);
-    expected[1] = "other".to_owned();
-    expected.remove(3);
+    expected[0] = "other".to_owned();
+    expected.remove(4);
     expected.insert(0, "one".to_owned());
     expected.push("last".to_owned());
     assert_eq!(texts(&library), expected);
@@ -118,7 +118,7 @@ fn a_step_of_the_same_text_with_another_check_is_a_change() {
     let replace = |verify: &str| {
         let (text, source) = (shipped.action.replace('\'', "''"), shipped.source.as_deref().unwrap());
         format!(
-            "override: longer-prompts\nschema: 1\nnow:\n  replace:\n    - step: '{text}'\n      with: {{ do: '{text}', verify: {{ signal: prompt_tokens_mean, when: \"{verify}\" }}, source: \"{source}\" }}\n"
+            "override: longer-prompts\nschema: 1\nnow:\n  replace:\n    - step: '{text}'\n      with: {{ do: '{text}', engine: litellm, verify: {{ signal: prompt_tokens_mean, when: \"{verify}\" }}, source: \"{source}\" }}\n"
         )
     };
     let library = loaded(&[("overrides/longer-prompts.yaml", &replace("< 1.05x baseline"))]);
@@ -142,7 +142,7 @@ fn a_step_that_stands_beside_the_one_that_it_replaces_stands_once() {
     let (_, second_yaml) = steps.split_once("\n  - ").unwrap();
     let second_yaml =
         second_yaml.split("\n  - ").next().unwrap().split("\nlasting:").next().unwrap().replace("\n", "\n      ");
-    let words: String = first.action.chars().take(40).collect();
+    let words: String = first.action.chars().take(60).collect();
     let text = format!(
         "override: longer-prompts\nschema: 1\nnow:\n  replace:\n    - step: '{}'\n      with:\n          {second_yaml}\n",
         words.replace('\'', "''")
@@ -191,7 +191,7 @@ fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
     let verify = library.causes["longer-prompts"].now[0].verify.as_ref().unwrap();
     assert_eq!(verify.when.to_string(), "< 1.2x baseline");
     let found = lint(&library);
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|problem| (problem.lint, problem.line) == (Lint::OverrideVerify, 4)), "{found:?}");
     assert_eq!(lint(&loaded(&[("overrides/longer-prompts.yaml", &text.replace("1.1x", "1.25x"))])), []);
 }
@@ -218,7 +218,7 @@ fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
 
 #[test]
 fn what_fits_is_applied_although_something_else_in_the_file_does_not() {
-    let changes = "escalate: us\nnow:\n  remove:\n    - words of no step\n    - POST /key/update\n";
+    let changes = "escalate: us\nnow:\n  remove:\n    - words of no step\n    - /key/update\n";
     let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))]);
     let shipped = load(None).unwrap();
     let (cause, before) = (&library.causes["traffic-surge"], &shipped.causes["traffic-surge"]);
@@ -300,13 +300,13 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
 
     let (line, message, hint) = of_surge("now:\n  remove:\n    - rpm_limits\n");
     assert_eq!((line, message.as_str()), (5, "no step of `traffic-surge` under `now` has these words"));
-    assert!(hint.starts_with("its steps are\n         “Find who sends it."), "{hint}");
+    assert!(hint.starts_with("its steps are\n         “Find the client that sends most"), "{hint}");
     let (_, message, hint) = of_surge("now:\n  remove: [Shed load instead]\n");
     assert_eq!(message, "2 steps of `traffic-surge` under `now` have these words");
     assert!(hint.starts_with("give more of the words of one:\n         “Shed load"), "{hint}");
     let (_, _, hint) = of_surge("now:\n  remove: [Autoscale on waiting]\n");
     assert_eq!(hint, "one under `lasting` has them: write it there");
-    let (_, message, _) = of_surge("now:\n  remove: [rpm_limit, tpm_limit]\n");
+    let (_, message, _) = of_surge("now:\n  remove: [rpm_limit, /key/update]\n");
     assert!(message.ends_with("is changed twice"), "{message}");
 }
 

@@ -89,7 +89,7 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     fs::write(own.path().join("phrases/en/own.ftl"), "do-now = First steps\n").unwrap();
     has_problems(&run, 2).await;
     fs::remove_file(own.path().join("overrides/high-ttft.yaml")).unwrap();
-    fs::write(own.path().join("overrides/traffic-surge.yaml"), STALE.replace("words of no step", "POST /key/update"))
+    fs::write(own.path().join("overrides/traffic-surge.yaml"), STALE.replace("words of no step", "/key/update"))
         .unwrap();
     has_problems(&run, 0).await;
     assert_eq!(playbooks(&run).await.1, None);
@@ -144,7 +144,7 @@ fn whatever_takes_no_part_is_told_by_the_service() {
         text.replacen(from, to, 1)
     };
     let cause = shipped("causes/longer-prompts.yaml", "cause: longer-prompts", "cause: ours");
-    let cause = cause.replacen("    verify:", "    engine: vlm\n    verify:", 1);
+    let cause = cause.replacen("    engine: litellm\n", "    engine: vlm\n", 1);
     let own = directory(&[
         ("report.yaml", &shipped("report.yaml", "- ttft_p50", "- gone")),
         ("causes/ours.yaml", &cause),

@@ -20,7 +20,7 @@ symptom:
 causes:
   - cause: longer-prompts
 now:
-  - do: Look at it
+  - do: Look at `/metrics`
 "#;
 
 /// A signal file without a fault.
@@ -138,10 +138,13 @@ fn a_flag_that_no_longer_exists_is_shown_with_its_successor() {
     let expected = r#"own/mine.yaml:12: `--guided-decoding-backend` no longer exists in vllm from 0.12 (step/dead-flag)
     12 |   - do: Set `--guided-decoding-backend xgrammar`
        = hint: use `--structured-outputs-config`"#;
-    assert_eq!(found_with("Look at it", "Set `--guided-decoding-backend xgrammar`"), expected);
+    assert_eq!(
+        found_with("Look at `/metrics`", "Set `--guided-decoding-backend xgrammar`\n    changes: flags"),
+        expected
+    );
     // A step for the versions that still have it is fine.
-    let bounded = "Set `--guided-decoding-backend xgrammar`\n    engine: vllm < 0.12";
-    assert_eq!(found_with("Look at it", bounded), "");
+    let bounded = "Set `--guided-decoding-backend xgrammar`\n    engine: vllm < 0.12\n    changes: flags";
+    assert_eq!(found_with("Look at `/metrics`", bounded), "");
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn every_shipped_step_says_where_it_comes_from() {
 /// What is wrong with a step of [`SOUND`] whose fault a test finds twice: once with preemptions, once without.
 fn unable(verify: &str) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
-    let step = format!("  - do: Look at it\n    {verify}\n");
+    let step = format!("  - do: Look at `/metrics`\n    {verify}\n");
     let test = r#"playbook: mine
 baseline: { kv_cache_usage: 0.5, preemption_rate: 0, requests_waiting: 1, prompt_tokens_mean: 1800 }
 cases:
@@ -238,7 +241,7 @@ cases:
     now: { kv_cache_usage: 0.95, requests_waiting: 9 }
     expect: { symptom: confirmed }
 "#;
-    fs::write(directory.path().join("mine.yaml"), SOUND.replace("  - do: Look at it\n", &step)).unwrap();
+    fs::write(directory.path().join("mine.yaml"), SOUND.replace("  - do: Look at `/metrics`\n", &step)).unwrap();
     fs::write(directory.path().join("mine.test.yaml"), test).unwrap();
     let library = load(Some(directory.path())).unwrap();
     let own = verifies(&library).into_iter().filter(|p| p.file.ends_with("mine.yaml"));
@@ -306,11 +309,11 @@ cases:
 
 #[test]
 fn a_word_for_a_missing_verify_that_the_data_contradicts_is_shown() {
-    let now = |step: &str| found_with("  - do: Look at it\n", &format!("  - do: {step}\n"));
-    let lasting = |step: &str| found_with("now:\n  - do: Look at it\n", &format!("lasting:\n  - do: {step}\n"));
+    let now = |step: &str| found_with("  - do: Look at `/metrics`\n", &format!("  - do: {step}\n"));
+    let lasting = |step: &str| found_with("now:\n  - do: Look at `/metrics`\n", &format!("lasting:\n  - do: {step}\n"));
     for fine in [
         now("\"Look: `kubectl get pods --show-labels`\"\n    no_verify: looks"),
-        now("Scale out\n    no_verify: symptom"),
+        now("Scale out with `/scale`\n    no_verify: symptom"),
         lasting("Alert on it\n    no_verify: prevents"),
     ] {
         assert_eq!(fine, "");
@@ -319,10 +322,13 @@ fn a_word_for_a_missing_verify_that_the_data_contradicts_is_shown() {
         (now("Run `kubectl cordon n`\n    no_verify: looks"), "`looks` changes nothing, and `kubectl cordon n` does"),
         (now("Run `dcgmi diag -r 3`\n    no_verify: looks"), "`looks` changes nothing, and `dcgmi diag -r 3` does"),
         (now("Ask `POST /key/update`\n    no_verify: looks"), "`looks` changes nothing, and `POST /key/update` does"),
-        (lasting("Look at it\n    no_verify: looks"), "a step that only looks prevents nothing"),
+        (lasting("Look at `/metrics`\n    no_verify: looks"), "a step that only looks prevents nothing"),
         (now("Alert on it\n    no_verify: prevents"), "`prevents` changes nothing today"),
-        (lasting("Scale out\n    no_verify: symptom"), "`symptom` is for steps that relieve at once"),
-        (now("Scale out\n    no_verify: unseen"), "`unseen`, but `kv_cache_usage` shows it when it gets better"),
+        (lasting("Scale out with `/scale`\n    no_verify: symptom"), "`symptom` is for steps that relieve at once"),
+        (
+            now("Scale out with `/scale`\n    no_verify: unseen"),
+            "`unseen`, but `kv_cache_usage` shows it when it gets better",
+        ),
     ] {
         assert!(printed.contains(expected) && printed.contains("(step/no-verify)"), "{expected}: {printed}");
     }
@@ -394,9 +400,9 @@ fn every_flag_and_variable_that_a_step_or_a_meaning_names_stands_in_the_table_fo
 
 #[test]
 fn a_flag_that_the_stated_version_does_not_have_yet_is_found() {
-    let step = "  - do: Cap it with `--max-num-queued-reqs`\n    engine: vllm >= 0.20\n";
+    let step = "  - do: Cap it with `--max-num-queued-reqs`\n    engine: vllm >= 0.20\n    changes: flags\n";
     let expected = "`--max-num-queued-reqs` exists in vllm only from 0.29 (step/new-flag)";
-    let printed = found_with("  - do: Look at it\n", step);
+    let printed = found_with("  - do: Look at `/metrics`\n", step);
     assert!(printed.contains(expected) && printed.contains("write `engine: vllm >= 0.29`"), "{printed}");
-    assert_eq!(found_with("  - do: Look at it\n", &step.replace("0.20", "0.30")), "");
+    assert_eq!(found_with("  - do: Look at `/metrics`\n", &step.replace("0.20", "0.30")), "");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::explain::only;
-use knowledge::playbook::{Change, Evidence, Library, Node, NodeKind, Playbook, Step};
+use knowledge::playbook::{Evidence, Library, Node, NodeKind, Playbook, Step, StepChange};
 
 /// Renders the page of a playbook, in Markdown.
 pub fn runbook(library: &Library, playbook: &Playbook) -> String {
@@ -84,7 +84,7 @@ fn steps(out: &mut String, when: &str, steps: &[Step]) {
         let source = step.source.as_ref().map(|url| format!(" ([source]({url}))")).unwrap_or_default();
         out.push_str(&format!("- {}{only}{source}\n", flat(&step.action)));
     }
-    let changes: BTreeSet<Change> = steps.iter().filter_map(|step| step.changes).collect();
+    let changes: BTreeSet<StepChange> = steps.iter().filter_map(|step| step.changes).collect();
     for change in changes {
         out.push_str(&format!("- *{}*: {}\n", change.title(), change.note(false, 0)));
     }

@@ -16,7 +16,8 @@ use detect::{detection, gateway_pools, meant, pools, pools_of_namespace};
 use findings::scope::Scope;
 use findings::{Diagnosis, Outcome, Request, Screening, SymptomVerdict};
 use knowledge::alert::Labels;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Evidence, Library};
+use knowledge::signal::EngineKind;
 use prom::Prometheus;
 
 /// Maximum number of pools that are diagnosed for an alert that names none.
@@ -76,6 +77,13 @@ fn screened_pool<'a>(
             screen::screen(library, prometheus, &request, only, None, AnswerCache::default()).await;
         Some((screened, observed))
     })
+}
+
+/// Returns true if an orchestrator tells a symptom: its workloads may serve no model yet, or no longer.
+pub(super) fn asks_orchestrator(library: &Library, playbook: &str) -> bool {
+    let symptom = library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.symptom);
+    let mut signals = symptom.flat_map(Evidence::checks).filter_map(|(signal, _)| library.signals.get(signal));
+    signals.any(|signal| signal.of == [EngineKind::Platform])
 }
 
 /// Returns the pools of the scope's cluster or namespace; none if they could not be asked for.

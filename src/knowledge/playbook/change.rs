@@ -35,7 +35,7 @@ const PROGRAMS: [&str; 23] = [
 /// The kind of change that a step makes to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub enum StepChange {
     /// More replicas of a Deployment.
     Replicas,
     /// The revision before: `rollout undo`.
@@ -46,7 +46,7 @@ pub enum Change {
     Gateway,
 }
 
-impl Change {
+impl StepChange {
     /// Returns the kind in words.
     pub fn title(self) -> &'static str {
         match self {
@@ -92,6 +92,12 @@ impl Step {
     /// Returns the commands of a step's text: what its back-ticks hold and a known program begins.
     pub fn commands(text: &str) -> impl Iterator<Item = &str> {
         Self::code(text).filter(|span| span.split_whitespace().next().is_some_and(|word| PROGRAMS.contains(&word)))
+    }
+
+    /// Returns true if a command changes the cluster; one that looks may serve several steps.
+    pub fn changes_something(command: &str) -> bool {
+        const VERBS: [&str; 7] = [" scale ", " rollout ", " patch ", " edit ", " delete ", " cordon ", " -X POST "];
+        VERBS.iter().any(|verb| command.contains(verb))
     }
 
     /// Returns the texts in back-ticks.

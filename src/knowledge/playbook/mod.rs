@@ -29,7 +29,7 @@ use strum::Display;
 
 use crate::signal::GpuVendor;
 
-pub use change::Change;
+pub use change::StepChange;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use directory::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, data_files};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
@@ -299,7 +299,7 @@ pub struct Step {
     #[serde(default)]
     pub only_for: Vec<String>,
     /// The kind of change that it makes to the pool; the diagnosis adds how it is done, and its cost.
-    pub changes: Option<Change>,
+    pub changes: Option<StepChange>,
     /// The check that confirms the fix.
     pub verify: Option<Verify>,
     /// The reason why it has no check of its own.
