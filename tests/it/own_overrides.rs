@@ -34,7 +34,7 @@ fn lints_of_surge(changes: &str) -> Vec<(Lint, usize, String)> {
 
 #[test]
 fn steps_are_put_first_and_last_replaced_and_removed_and_the_others_stay() {
-    let step = |text: &str| format!("{{ do: {text}, no_verify: looks, source: \"https://example.org\" }}");
+    let step = |text: &str| format!("{{ do: {text} log, no_verify: looks, source: \"https://example.org\" }}");
     let changes = format!(
         "now:\n  first: [{}]\n  last: [{}]\n  replace:\n    - {{ step: /key/update, with: {} }}\n  remove: [\"Shed load   instead of queueing it with `--max-num-queued-reqs`\"]\n",
         step("one"),
@@ -47,16 +47,16 @@ fn steps_are_put_first_and_last_replaced_and_removed_and_the_others_stay() {
         library.causes["traffic-surge"].now.iter().map(|step| step.action.clone()).collect::<Vec<_>>()
     };
     let mut expected = texts(&shipped);
-    expected[0] = "other".to_owned();
+    expected[0] = "other log".to_owned();
     expected.remove(4);
-    expected.insert(0, "one".to_owned());
-    expected.push("last".to_owned());
+    expected.insert(0, "one log".to_owned());
+    expected.push("last log".to_owned());
     assert_eq!(texts(&library), expected);
     assert_eq!(library.causes["traffic-surge"].evidence, shipped.causes["traffic-surge"].evidence);
     assert_eq!(lint(&library), []);
     let said: Vec<_> = library.replacements.iter().map(|replacement| replacement.what.as_str()).collect();
     assert_eq!(said.len(), 4, "{said:?}");
-    assert!(said[0].ends_with("is “other”") && said[1].ends_with("is not shown"), "{said:?}");
+    assert!(said[0].ends_with("is “other log”") && said[1].ends_with("is not shown"), "{said:?}");
 }
 
 #[test]
