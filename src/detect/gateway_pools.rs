@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read_detection;
 use crate::visible_pools::{pool_of, pools, telling};
+use findings::Request;
 use findings::scope::Scope;
 use knowledge::alert::Labels;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Evidence, Library};
 use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the pools that only gateways report, beside the known ones; dimension to value.
@@ -34,8 +35,15 @@ pub fn gateway_pools(
 }
 
 /// Returns the pools of the namespace that a scope names and no more than that, if engines serve several models there;
-/// else none. A mean over two models would tell about neither.
-pub fn pools_of_namespace(library: &Library, scope: &Scope, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+/// else none. A mean over two models would tell about neither. A symptom that an orchestrator tells is not split: its
+/// workloads may serve no model yet, or no longer.
+pub fn pools_of_namespace(library: &Library, request: &Request, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let scope = &request.scope;
+    let symptom = library.playbooks.get(&request.playbook).into_iter().flat_map(|playbook| &playbook.symptom);
+    let mut signals = symptom.flat_map(Evidence::checks).filter_map(|(signal, _)| library.signals.get(signal));
+    if !scope.is_of_a_namespace() || signals.any(|signal| signal.of == [EngineKind::Platform]) {
+        return BTreeSet::new();
+    }
     let is_there = |pool: &BTreeMap<String, String>| {
         scope.dimensions.iter().all(|(name, value)| pool.get(name).is_none_or(|own| own == value))
             && pool.contains_key("namespace")

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, debug_span};
 
 use self::seen::Seen;
-use self::several_pools::{asks_orchestrator, of_each_pool, pools_of_place};
+use self::several_pools::{of_each_pool, pools_of_cluster};
 use crate::direct::Exporters;
 use crate::judge;
 use crate::judge::assemble::assemble;
@@ -87,9 +87,8 @@ async fn of_pool(
     early: Option<oneshot::Sender<Diagnosis>>,
 ) -> Diagnosis {
     let Sources { prometheus, started, .. } = sources;
-    let is_of_models = requested.scope.is_of_a_namespace() && !asks_orchestrator(library, &requested.playbook);
-    if splits && (requested.scope.is_of_a_cluster() || is_of_models) {
-        let pools = pools_of_place(library, prometheus, &requested).await;
+    if splits && requested.scope.is_of_a_cluster() {
+        let pools = pools_of_cluster(library, prometheus, &requested).await;
         queries += 1;
         if pools.len() > 1 {
             let nothing = Seen::nothing(library, &requested, queries).observed;

@@ -27,8 +27,8 @@ Right cause, says @U0ANN at # UTC: prompts became longer
 ← *KV cache is exhausted*, began # UTC, explains # % of this time
 ← *prompts became longer* — likely, # %, began # UTC
 *So that it does not come back*
+• Ask the client with the longest prompts what changed in them (retrieved chunks, history, tool output) and agree on a length
 • Cap the prompt with `--max-model-len <tokens>` at what the product needs; longer ones then get a # instead of a place in the cache
-• Put what all prompts share first and what differs last, so that the prefix cache can serve it
 *How sure this is*
 Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 *Alerts*
@@ -43,7 +43,7 @@ green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Das
 (edited #)
   ↳ [file: High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
   ↳ *Not yet*: prompt length is # tokens (expected `< # baseline`)
-    Step: Ask the largest client what changed in its prompts (retrieved chunks, history, tool output) and have it undone
+    Step: Find the client that sends the long prompts in the gateway's access log, `kubectl -n <namespace of the gateway> logs deployment/<gateway> --since=#m`, and limit it there by key or address, not all clients; that restarts nothing
     orange | ~ Requested by @U0ANN; checks again after # and # minutes.
   ↳ *Silenced* by @U0ANN until # # UTC: `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`
     “known”
@@ -86,9 +86,12 @@ async fn alerted(night: &Night) {
     let message = night.message_with("prompts became longer").await;
     assert_eq!(message.content.text, format!("{CALL}{HEADLINE}"));
     let text = all_of(&message);
-    for part in
-        ["*Confirmed*: TTFT p99 2", "Affects all 4 replicas", "*Do now (3 of 6)*", "\n1. Ask the largest client"]
-    {
+    for part in [
+        "*Confirmed*: TTFT p99 2",
+        "Affects all 4 replicas",
+        "*Do now (3 of 6)*",
+        "\n1. Find the client that sends the long prompts",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let buttons = ["Acknowledge", "Run again", "Show evidence", "Silence", "Escalate", "Right cause", "Done"];
@@ -131,7 +134,10 @@ async fn acted(night: &Night) {
     night.message_with("Step done by <@U0ANN>").await;
     night.press(ANN, "verify:0").await;
     let told = all_of(&night.said("*Not yet*: prompt length is 2").await);
-    assert!(told.contains("k tokens (expected `&lt; 1.2x baseline`") && told.contains("Step: Ask the largest client"));
+    assert!(
+        told.contains("k tokens (expected `&lt; 1.2x baseline`")
+            && told.contains("Step: Find the client that sends the long prompts")
+    );
     let form = night.menu(ANN, "wrong").await;
     let chosen = [("cause", "traffic-surge"), ("comment", "a <!channel> batch job")];
     night.slack.submit(ANN, &form.id, &chosen).await.unwrap();

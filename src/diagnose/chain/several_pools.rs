@@ -12,12 +12,11 @@ use crate::judge::assemble;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::refine::screen::{self, Screened};
-use detect::{detection, gateway_pools, meant, pools, pools_of_namespace};
+use detect::{detection, gateway_pools, meant, pools};
 use findings::scope::Scope;
 use findings::{Diagnosis, Outcome, Request, Screening, SymptomVerdict};
 use knowledge::alert::Labels;
-use knowledge::playbook::{Evidence, Library};
-use knowledge::signal::EngineKind;
+use knowledge::playbook::Library;
 use prom::Prometheus;
 
 /// Maximum number of pools that are diagnosed for an alert that names none.
@@ -79,15 +78,8 @@ fn screened_pool<'a>(
     })
 }
 
-/// Returns true if an orchestrator tells a symptom: its workloads may serve no model yet, or no longer.
-pub(super) fn asks_orchestrator(library: &Library, playbook: &str) -> bool {
-    let symptom = library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.symptom);
-    let mut signals = symptom.flat_map(Evidence::checks).filter_map(|(signal, _)| library.signals.get(signal));
-    signals.any(|signal| signal.of == [EngineKind::Platform])
-}
-
-/// Returns the pools of the scope's cluster or namespace; none if they could not be asked for.
-pub(super) async fn pools_of_place(library: &Library, prometheus: &Prometheus, requested: &Request) -> Vec<Scope> {
+/// Returns the pools of the scope's cluster; none if they could not be asked for.
+pub(super) async fn pools_of_cluster(library: &Library, prometheus: &Prometheus, requested: &Request) -> Vec<Scope> {
     let deadline = Instant::now() + requested.deadline / 4;
     let Ok(rows) = prometheus.query(&detection(library), requested.at, deadline).await else {
         return Vec::new();
@@ -96,9 +88,6 @@ pub(super) async fn pools_of_place(library: &Library, prometheus: &Prometheus, r
     let scopes = |pools: BTreeSet<Labels>| -> Vec<Scope> {
         pools.into_iter().map(|dimensions| Scope { dimensions, ..Scope::default() }).collect()
     };
-    if requested.scope.is_of_a_namespace() {
-        return scopes(pools_of_namespace(library, &requested.scope, &rows));
-    }
     let (_, pools_meant) = meant(library, &requested.scope, &rows);
     let serving = pools(library, &rows);
     let of_gateways = gateway_pools(library, &rows, &serving);

@@ -29,8 +29,8 @@ use crate::observe::gather::{Members, gather};
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, Plan, needs, plan_for};
 use detect::{
-    DetectionResult, Past, PlannedQuery, QueryPurpose, detection, ladder, narrow, presence, read_detection_of,
-    was_present,
+    DetectionResult, Past, PlannedQuery, QueryPurpose, detection, ladder, narrow, pools_of_namespace, presence,
+    read_detection_of, was_present,
 };
 use findings::Request;
 use findings::observation::Observation;
@@ -144,7 +144,8 @@ async fn detect(
         Ok(answer) => {
             cache.note_missing(&answer);
             let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
-            let detection = read_detection_of(library, &request.scope, &rows, answer.incomplete());
+            let mut detection = read_detection_of(library, &request.scope, &rows, answer.incomplete());
+            detection.pools = pools_of_namespace(library, request, &rows);
             if detection.no_label_fits {
                 let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, query_count) = Box::pin(narrow).await;
