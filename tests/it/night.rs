@@ -43,7 +43,7 @@ green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Das
 (edited #)
   ↳ [file: High TTFT: first tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
   ↳ *Not yet*: prompt length is # tokens (expected `< # baseline`)
-    Step: Find the client that sends the long prompts in the gateway's access log, `kubectl -n <namespace of the gateway> logs deployment/<gateway> --since=#m`, and limit it there by key or address, not all clients; that restarts nothing
+    Step: Find the client that sends the long prompts in the gateway's access log, `kubectl -n <namespace of the gateway> logs deployment/<gateway> --since=15m`, and limit it there by key or address, not all clients; that restarts nothing
     orange | ~ Requested by @U0ANN; checks again after # and # minutes.
   ↳ *Silenced* by @U0ANN until # # UTC: `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`
     “known”
