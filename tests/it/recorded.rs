@@ -91,7 +91,6 @@ fn where_rules_are_loaded_their_series_are_read_and_the_answer_is_the_same() {
         for (why, request) in [
             ("rates over another window are other numbers", Request { window: Duration::from_secs(120), ..asked() }),
             ("no recorded series tells the job", scoped(&[("namespace", "llm"), ("job", "vllm")])),
-            ("quantiles of two pools cannot be put together", scoped(&[("namespace", "two")])),
         ] {
             let (recorded, raw) = read(&diagnosed(&server, &request).await);
             assert!(recorded == 0 && raw > 0, "{why}");
