@@ -203,7 +203,7 @@ pub enum GenerateCommand {
         /// A configuration, whose `slo:` sets the limits of its pools and adds alerts on their error budgets.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// The engines in use, `vllm,dcgm,kubernetes`: what only others tell is left out, and the file is a fraction as long.
+        /// The engines in use, `vllm,dcgm,kubernetes`: series and alerts of other engines are left out, which makes the file short.
         #[arg(long, value_name = "ENGINES", value_delimiter = ',')]
         engines: Vec<String>,
         /// The labels that name cluster, namespace and model in your series, `cluster,namespace,model_name`: other spellings

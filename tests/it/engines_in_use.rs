@@ -14,7 +14,7 @@ fn rules(arguments: &[&str]) -> Result<String, String> {
 }
 
 #[test]
-fn the_rules_of_one_engine_are_a_tenth_and_hold_only_what_it_tells() {
+fn the_rules_of_one_engine_are_short_and_hold_only_what_it_tells() {
     let own = rules(&["--engines", "vllm,kubernetes", "--labels", "cluster,namespace,model_name"]).unwrap();
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(file.path(), &own).unwrap();

@@ -1,6 +1,6 @@
 //! Lints of what a person does in a step: its act, and the causes that it serves.
 
-use super::steps::{CHANGING_METHODS, steps};
+use super::steps::steps;
 use knowledge::playbook::{Library, Lint, NoVerify, Problem, Step};
 
 /// Words that mark a text in back-ticks as a query, or as the name of a series.
@@ -20,13 +20,11 @@ pub(super) fn acts(library: &Library, problems: &mut Vec<Problem>) {
 }
 
 fn names_act(step: &Step) -> bool {
-    let request =
-        |span: &str| span.starts_with("GET /") || CHANGING_METHODS.iter().any(|method| span.starts_with(method));
     let query = |span: &str| QUERY_WORDS.iter().any(|word| span.contains(word));
     // Programs of users are unknown: a flag with its value is the only text of several words that is no command.
     let command = |span: &str| span.starts_with('/') || span.contains(' ') && !span.starts_with('-');
     let does = Step::commands(&step.action).next().is_some()
-        || Step::code(&step.action).any(|span| command(span) || request(span) || query(span));
+        || Step::code(&step.action).any(|span| command(span) || query(span));
     let place = |word: &str| PLACES.contains(&word.trim_matches(|c: char| !c.is_alphanumeric()));
     let looks = step.no_verify == Some(NoVerify::Looks)
         && (step.action.contains('`') || step.action.split_whitespace().any(place));

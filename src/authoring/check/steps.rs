@@ -8,31 +8,6 @@ use findings::{Observations, Outcome, SymptomVerdict};
 use knowledge::playbook::{Evidence, Library, Lint, NoVerify, Problem, SourceFile, Step, Verify};
 use knowledge::signal::VersionReq;
 
-/// HTTP methods that change something.
-pub(super) const CHANGING_METHODS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
-/// Commands that change something, by the program and a word after it.
-const CHANGING_COMMANDS: [(&str, &[&str]); 8] = [
-    (
-        "kubectl",
-        &[
-            "annotate", "apply", "cordon", "create", "delete", "drain", "edit", "label", "patch", "pause", "replace",
-            "restart", "resume", "scale", "set", "taint", "uncordon", "undo",
-        ],
-    ),
-    ("curl", &CHANGING_METHODS),
-    ("systemctl", &["reload", "restart", "start", "stop"]),
-    ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
-    ("scontrol", &["reboot", "resume", "update"]),
-    // It ends the processes on the GPU.
-    ("dcgmi", &["diag"]),
-    ("amd-smi", &["reset", "set"]),
-    ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
-];
-
-/// Words that mark a command as read-only.
-const READ_ONLY_WORDS: [&str; 6] =
-    ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
-
 /// A step with its owner.
 pub(super) struct OwnedStep<'a> {
     file: String,
@@ -143,19 +118,7 @@ fn wrong_word(library: &Library, owned: &OwnedStep<'_>) -> Option<(String, &'sta
 
 /// Returns the first command in back-ticks that changes something.
 fn acts(action: &str) -> Option<&str> {
-    action.split('`').skip(1).step_by(2).find(|span| {
-        // A prompt is sent with POST and changes nothing.
-        if READ_ONLY_WORDS.iter().any(|word| span.contains(word)) {
-            return false;
-        }
-        // Words after a pipe only filter the output.
-        let words: Vec<&str> = span.split_whitespace().take_while(|word| *word != "|").collect();
-        let acts = |(tool, acts): &(&str, &[&str])| {
-            let called = words.iter().position(|word| word == tool);
-            called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
-        };
-        CHANGING_COMMANDS.iter().any(acts) || words.first().is_some_and(|method| CHANGING_METHODS.contains(method))
-    })
+    Step::code(action).find(|span| Step::changes_something(span))
 }
 
 /// Returns a required signal of the step's node that shows, for its engine, the end of the fault; log lines never go

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::recording::tells;
-use knowledge::playbook::{Condition, Evidence, Library, PoolKinds, suggestion};
+use knowledge::playbook::{Condition, Evidence, Library, suggestion};
 
 /// The error for an engine that no signal file is about.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,27 +50,16 @@ fn only(library: &mut Library, engines: &BTreeSet<&str>) {
         .filter(|signal| library.engines.values().any(|engine| tells(engine, signal)))
         .cloned()
         .collect();
-    let all = |when: &[Evidence]| -> Option<Vec<Evidence>> {
-        when.iter().map(|evidence| of_told(&told, evidence)).collect::<Option<Vec<_>>>().map(|all| all.concat())
+    let keep = |when: &mut Vec<Evidence>| {
+        let left = when.iter().map(|evidence| of_told(&told, evidence)).collect::<Option<Vec<_>>>();
+        *when = left.unwrap_or_default().concat();
+        !when.is_empty()
     };
     for playbook in library.playbooks.values_mut() {
-        playbook.alerts.retain_mut(|alert| match all(&alert.when).filter(|when| !when.is_empty()) {
-            Some(when) => {
-                alert.when = when;
-                true
-            }
-            None => false,
-        });
+        playbook.alerts.retain_mut(|alert| keep(&mut alert.when));
     }
-    let PoolKinds { kinds, .. } = &mut library.kinds;
-    kinds.retain_mut(|kind| match all(&kind.when).filter(|when| !when.is_empty()) {
-        Some(when) => {
-            kind.when = when;
-            true
-        }
-        // One that is only declared has no conditions.
-        None => kind.when.is_empty(),
-    });
+    // A kind that is only declared has no conditions.
+    library.kinds.kinds.retain_mut(|kind| kind.when.is_empty() || keep(&mut kind.when));
 }
 
 /// Returns what is left of evidence with these signals: itself, nothing where a lack of data is enough, or `None` where

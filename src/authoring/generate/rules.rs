@@ -248,7 +248,8 @@ fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>)
 ///
 /// Pools that served within the last day count, so that the alert lasts as long as the outage; with `starting`, so do pods
 /// that ask for a GPU and may never have served. For single replicas, the workload itself must serve a model: gateways and
-/// caches are in the same namespace. A pool here is the whole namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// caches are in the same namespace. A pool here is the whole namespace. Pods are named
+/// `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: AlertScope, starting: bool) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);

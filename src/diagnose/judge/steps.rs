@@ -12,9 +12,8 @@ use knowledge::signal::{GpuVendor, Unit, VersionReq, WorseDirection};
 const STEPS: usize = 6;
 
 /// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
-/// and the GPU vendor, and that serve the chain. A step whose commands change
-/// something and are all shown already is left out; the first
-/// step of a kind of change says how it is done.
+/// and the GPU vendor, and that serve the chain. A step whose commands change something and are all shown already is left
+/// out; the first step of a kind of change says how it is done.
 pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
     let engine_matches = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,

@@ -32,6 +32,31 @@ const PROGRAMS: [&str; 23] = [
     "top",
 ];
 
+/// HTTP methods that change something.
+const CHANGING_METHODS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
+/// Commands that change something, by the program and a word after it.
+const CHANGING_COMMANDS: [(&str, &[&str]); 8] = [
+    (
+        "kubectl",
+        &[
+            "annotate", "apply", "cordon", "create", "delete", "drain", "edit", "label", "patch", "pause", "replace",
+            "restart", "resume", "scale", "set", "taint", "uncordon", "undo",
+        ],
+    ),
+    ("curl", &CHANGING_METHODS),
+    ("systemctl", &["reload", "restart", "start", "stop"]),
+    ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
+    ("scontrol", &["reboot", "resume", "update"]),
+    // It ends the processes on the GPU.
+    ("dcgmi", &["diag"]),
+    ("amd-smi", &["reset", "set"]),
+    ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
+];
+
+/// Words that mark a command as read-only.
+const READ_ONLY_WORDS: [&str; 6] =
+    ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
+
 /// The kind of change that a step makes to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -94,10 +119,19 @@ impl Step {
         Self::code(text).filter(|span| span.split_whitespace().next().is_some_and(|word| PROGRAMS.contains(&word)))
     }
 
-    /// Returns true if a command changes the cluster; one that looks may serve several steps.
-    pub fn changes_something(command: &str) -> bool {
-        const VERBS: [&str; 7] = [" scale ", " rollout ", " patch ", " edit ", " delete ", " cordon ", " -X POST "];
-        VERBS.iter().any(|verb| command.contains(verb))
+    /// Returns true if a command or request changes something; one that looks may serve several steps.
+    pub fn changes_something(span: &str) -> bool {
+        // A prompt is sent with POST and changes nothing.
+        if READ_ONLY_WORDS.iter().any(|word| span.contains(word)) {
+            return false;
+        }
+        // Words after a pipe only filter the output.
+        let words: Vec<&str> = span.split_whitespace().take_while(|word| *word != "|").collect();
+        let acts = |(tool, acts): &(&str, &[&str])| {
+            let called = words.iter().position(|word| word == tool);
+            called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
+        };
+        CHANGING_COMMANDS.iter().any(acts) || words.first().is_some_and(|method| CHANGING_METHODS.contains(method))
     }
 
     /// Returns the texts in back-ticks.
