@@ -1,7 +1,7 @@
 //! Lints of what a person does in a step: its act, and the causes that it serves.
 
 use super::steps::steps;
-use knowledge::playbook::{Library, Lint, NoVerify, Problem, Step};
+use knowledge::playbook::{Library, Lint, NoVerify, Problem, Step, is_unfinished};
 
 /// Words that mark a text in back-ticks as a query, or as the name of a series.
 const QUERY_WORDS: [&str; 9] = ["sum ", "sum(", "rate(", "topk(", "_total", "_metric", "_seconds", "vllm:", "select "];
@@ -10,7 +10,9 @@ const PLACES: [&str; 8] = ["log", "logs", "answer", "answers", "page", "trace", 
 
 /// Reports steps under `now` that name no act: no command, request or query, and no place to look at.
 pub(super) fn acts(library: &Library, problems: &mut Vec<Problem>) {
-    for owned in steps(library).into_iter().filter(|owned| owned.now && !names_act(owned.step)) {
+    // A step that is still to be filled in is reported as such.
+    let lacks = |step: &Step| !is_unfinished(&step.action) && !names_act(step);
+    for owned in steps(library).into_iter().filter(|owned| owned.now && lacks(owned.step)) {
         let looks = owned.step.no_verify == Some(NoVerify::Looks);
         let message =
             if looks { "it looks, and does not say where" } else { "it names no act that a person can do now" };
