@@ -104,6 +104,13 @@ pub(super) fn does_not_fit(fit: &Fit) -> String {
     }
 }
 
+pub(super) fn crowded(share: f64) -> String {
+    format!(
+        "the weights take {:.0} % of each GPU, so little is left for the KV cache and few requests run at once: more GPUs per replica, or smaller or quantized weights",
+        share * 100.0
+    )
+}
+
 pub(super) fn differs(ratio: f64) -> String {
     let percent = (ratio * 100.0).round();
     if ratio < 1.0 {

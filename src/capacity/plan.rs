@@ -13,6 +13,9 @@ use super::{
 };
 
 const GIB: u64 = 1 << 30;
+/// The fraction of a GPU that weights may take before they leave too little to the KV cache.
+/// Source: the performance guide of llm-d, which names three quarters.
+const CROWDED: f64 = 0.75;
 /// Minimum memory of a GPU, except A100, for vLLM's large default batches.
 /// Source: https://docs.vllm.ai/en/stable/configuration/optimization/
 const LARGE: u64 = 70 * GIB;
@@ -134,6 +137,9 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     }
     if !fits {
         report.warnings.push(phrases::does_not_fit(&fit));
+    }
+    if let Some(weights) = fit.memory.iter().find(|part| part.part == "weights" && fits && part.share > CROWDED) {
+        report.warnings.push(phrases::crowded(weights.share));
     }
     report.fit = Some(fit);
     Ok(report)

@@ -163,6 +163,18 @@ fn a_model_that_does_not_fit_names_the_smallest_size_that_does() {
 }
 
 #[test]
+fn weights_that_leave_little_to_the_cache_are_warned_of() {
+    let warned = |weights: u64| {
+        let deployed =
+            PlannedDeployment { longest: Some(4_096), weights_bytes: Some(weights * GIB as u64), ..on("H100", 1) };
+        let report = plan(&model("llama-3.1-8b"), &deployed).unwrap();
+        assert!(report.fit.unwrap().fits);
+        report.warnings.iter().any(|w| w.contains("few requests run at once"))
+    };
+    assert!(warned(64) && !warned(32));
+}
+
+#[test]
 fn a_too_long_request_is_told_with_the_length_that_fits() {
     let report = plan(&model("llama-3.1-8b"), &on("L4", 1)).unwrap();
     let fit = report.fit.unwrap();

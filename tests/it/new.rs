@@ -169,6 +169,7 @@ fn a_fresh_skeleton_says_what_is_to_be_filled_in_and_passes_its_test() {
     // Filled in, and the cause listed, nothing is left to say.
     for (path, text) in before {
         let text = text.replace("TODO ", "").replace("TODO", "example.org");
+        let text = text.replace("its exact command in back-ticks", "`kubectl get pods`");
         fs::write(path, text.replace("- cause: traffic-surge\n", "- cause: traffic-surge\n  - cause: swap-full\n"))
             .unwrap();
     }

@@ -16,6 +16,7 @@ mod sglang;
 mod small;
 mod spellings;
 mod standstill;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,9 +47,9 @@ pub(crate) fn histories() -> Vec<String> {
     exporters::histories()
 }
 
-/// What is lost or shared unevenly, as OpenMetrics lines of its own time.
+/// What is lost or shared unevenly, and what a workload tells over hours, as OpenMetrics lines of their own time.
 pub(crate) fn losses() -> String {
-    losses::history()
+    losses::history() + &workloads::history()
 }
 
 /// What the product reads of every signal there is, for an alert with these labels at a time; it computes what Prometheus does.

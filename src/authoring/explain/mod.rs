@@ -1,4 +1,4 @@
-//! The `explain` command: a playbook's whole tree, or a single item: a lint, a code, an Xid, a flag, a log line. Pure.
+//! The `explain` command: a playbook or cause with its causes by name, or a single item: a lint, a code, an Xid, a flag, a log line. Pure.
 
 mod lint;
 mod queries;
@@ -90,35 +90,39 @@ fn playbook(library: &Library, id: &str) -> String {
             out.push_str(&format!("\n{bold}Table{bold:#}\n{}: {}\n", table.title, tables::how_to_ask(table.name)));
         }
     }
-    out.push_str(&format!("\n{bold}Diagnosis{bold:#}\n"));
-    tree(&mut out, library, node, 0, &mut Vec::new());
+    out.push_str(&format!("\n{bold}Diagnosis{bold:#}{}\n", changed(library, node.id)));
+    tree(&mut out, library, node);
     out
 }
 
-fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize, path: &mut Vec<&'a str>) {
-    let indent = "    ".repeat(depth);
-    let bold = anstyle::Style::new().bold();
-    let arrow = if depth == 0 { "" } else { "← " };
-    out.push_str(&format!("{indent}{arrow}{bold}{}{bold:#} [{}]\n", node.title, node.id));
-    if let Some(file) = library.changed_by(node.id) {
-        out.push_str(&format!("{indent}    changed by {}\n", file.path));
-    }
+/// Prints the checks and steps of a playbook or cause, and a line for each of its causes: each is explained by its id.
+fn tree(out: &mut String, library: &Library, node: Node<'_>) {
     for evidence in node.evidence {
-        out.push_str(&format!("{indent}    {}\n", check(library, evidence)));
+        out.push_str(&format!("{}\n", check(library, evidence)));
     }
-    steps(out, &indent, "now", node.now);
-    steps(out, &indent, "lasting", node.lasting);
-    if path.contains(&node.id) {
+    steps(out, "now", node.now);
+    steps(out, "lasting", node.lasting);
+    if node.causes.is_empty() {
         return;
     }
-    path.push(node.id);
+    let bold = anstyle::Style::new().bold();
+    out.push_str(&format!("\n{bold}Causes{bold:#} (`llm-diagnose explain ID` has the checks and steps of each)\n"));
     for entry in node.causes {
-        match library.node(entry) {
-            Some(child) => tree(out, library, child, depth + 1, path),
-            None => out.push_str(&format!("{indent}    ← {} (unknown: run `llm-diagnose check`)\n", entry.target())),
+        let Some(child) = library.node(entry) else {
+            out.push_str(&format!("← {} (unknown: run `llm-diagnose check`)\n", entry.target()));
+            continue;
+        };
+        out.push_str(&format!("← {bold}{}{bold:#} [{}]{}\n", child.title, child.id, changed(library, child.id)));
+        let further: Vec<&str> = child.causes.iter().map(|entry| entry.target()).collect();
+        if !further.is_empty() {
+            out.push_str(&format!("    ← {}\n", further.join(", ")));
         }
     }
-    path.pop();
+}
+
+/// Returns the note for what a user's file changed; empty for the rest.
+fn changed(library: &Library, id: &str) -> String {
+    library.changed_by(id).map(|file| format!(", changed by {}", file.path)).unwrap_or_default()
 }
 
 /// Returns the note for an alternative that is used only without a baseline; empty for any other alternative.
@@ -139,9 +143,9 @@ fn check(library: &Library, evidence: &Evidence) -> String {
     format!("{must}{}", checks.join("  or  "))
 }
 
-fn steps(out: &mut String, indent: &str, when: &str, steps: &[Step]) {
+fn steps(out: &mut String, when: &str, steps: &[Step]) {
     for step in steps {
         let only = step.holds_for().map(|only| format!(" ({only})")).unwrap_or_default();
-        out.push_str(&format!("{indent}    fix {when}{only}: {}\n", step.action.trim().replace('\n', " ")));
+        out.push_str(&format!("fix {when}{only}: {}\n", step.action.trim().replace('\n', " ")));
     }
 }

@@ -12,8 +12,8 @@ use knowledge::signal::{EngineKind, Signal};
 
 /// The signal for the wanted number of replicas.
 const REPLICAS_WANTED: &str = "replicas_wanted";
-/// The signal whose rows are autoscalers.
-const AUTOSCALERS: &str = "autoscaler_at_max";
+/// The signals whose rows are autoscalers.
+const AUTOSCALERS: [&str; 2] = ["autoscaler_at_max", "autoscaler_blind"];
 /// The prefix that KEDA puts before a ScaledObject's name for its autoscaler.
 /// Source: <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 const KEDA: &str = "keda-hpa-";
@@ -68,8 +68,12 @@ pub(crate) fn placeholder_values(
     let api_base = only(detection.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
     let backend = at.map(|name| format!("http://{name}")).or_else(|| Some(base(api_base?)));
     let gateways = || gateways(library, observations);
-    let autoscaler =
-        only(own.iter().filter(|e| e.signal == AUTOSCALERS).flat_map(|e| &e.replicas).map(|r| r.name.as_str()));
+    let autoscaler = only(
+        own.iter()
+            .filter(|e| AUTOSCALERS.contains(&e.signal.as_str()))
+            .flat_map(|e| &e.replicas)
+            .map(|r| r.name.as_str()),
+    );
     let all: [(&'static str, Option<String>); 14] = [
         ("<pod>", pod.map(str::to_owned)),
         ("<node>", pod.and_then(|pod| nodes.get(pod)).cloned().or(machine.map(str::to_owned))),

@@ -42,7 +42,9 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
                     commands.extend(own);
                     if let Some(change) = step.changes.filter(|change| changes.insert(*change)) {
                         let hosts = about.runs_on == Some(RunsOn::Hosts);
-                        let note = change.note(hosts, about.observations.pool.len());
+                        let free = change.signal().and_then(|name| about.observations.signals.get(name)?.value);
+                        let free = free.filter(|gpus| (0.0..1e6).contains(gpus)).map(|gpus| gpus as u64);
+                        let note = change.note(hosts, about.observations.pool.len(), free);
                         action = format!("{action}. {}", filled(&note, &values));
                     }
                     into.push(Fix {

@@ -399,6 +399,9 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
             need.replicas |= when.needs_peers() || i == 0;
         }
         let steps = now.iter().chain(lasting);
+        for signal in steps.clone().filter_map(|step| step.changes?.signal()) {
+            needs.entry(signal).or_default();
+        }
         for check in steps.filter_map(|step| step.verify.as_ref()).flat_map(Verify::checks) {
             needs.entry(&check.signal).or_default().baseline |= check.when.needs_baseline();
         }

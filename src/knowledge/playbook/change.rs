@@ -82,16 +82,30 @@ impl StepChange {
         }
     }
 
+    /// Returns the signal that its note quotes.
+    pub fn signal(self) -> Option<&'static str> {
+        (self == Self::Replicas).then_some("gpus_free")
+    }
+
     /// Returns how the change is done in a pool of so many replicas (0: unknown) and its cost, with placeholders.
-    pub fn note(self, on_hosts: bool, replicas: usize) -> String {
+    /// `free_gpus` is the number of GPUs of the cluster that no pod asked for; `None` if unknown.
+    pub fn note(self, on_hosts: bool, replicas: usize, free_gpus: Option<u64>) -> String {
         let lost = match replicas {
             0 => "one replica".to_owned(),
             1 => "the only replica".to_owned(),
             n => format!("one of {n} replicas"),
         };
+        let free = match free_gpus {
+            None => String::new(),
+            Some(0) => " (no GPU of this cluster is free: it stays `Pending` until a node is added)".to_owned(),
+            Some(n) => format!(" ({n} of this cluster are free)"),
+        };
         let text = match (self, on_hosts) {
-            (Self::Replicas, _) => {
-                "If an HPA manages it, raise its minimum instead: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject; an operator: its own object). With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs, and minutes to load its weights"
+            (Self::Replicas, false) => {
+                "What manages it sets it back, so change that instead. An HPA: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject). A LeaderWorkerSet: `kubectl -n <namespace> scale leaderworkerset <set> --replicas=<n>`. An LLMInferenceService: its `spec.replicas`. A DynamoGraphDeployment: `replicas` of its service. With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs<free>, and minutes to load its weights"
+            }
+            (Self::Replicas, true) => {
+                "On machines start the same unit or container on another one, under Slurm `sbatch <the job's script>`, and add it to the gateway's backends once it answers. Each new replica needs free GPUs, and minutes to load its weights"
             }
             (Self::Revision, _) => {
                 "With Argo CD or Flux, switch auto-sync off first. Replicas are replaced in turn: each loses its streams and its cache, and loads for minutes. If the new pod stays `Pending`: `kubectl -n <namespace> patch deployment <deployment> -p '{\"spec\":{\"strategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}'`"
@@ -109,7 +123,7 @@ impl StepChange {
                 "Restart one process of the gateway at a time; each restart cuts the streams that run through it"
             }
         };
-        text.replace("<lost>", &lost)
+        text.replace("<lost>", &lost).replace("<free>", &free)
     }
 }
 

@@ -123,6 +123,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("prefill_backlog", 0.0),
         ("generation_tokens_mean", 42_191.0 / 429.0),
         ("generation_tokens_usual", 42_191.0 / 429.0),
+        ("media_per_request", 0.0),
         ("generation_token_rate", 42_053.0 / 60.0),
         ("requests_queued", 0.0),
         ("replicas_serving", 1.0),
@@ -150,6 +151,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backends_ready", 3.0),
         ("gateway_models_gone", 0.0),
         ("gateway_scorer_errors", 0.0),
+        ("gateway_backends_unread", 0.0),
     ];
     // Its workers do both.
     assert_table(&seen, "dynamo", &expected, &["prefill_pool_waiting"]);

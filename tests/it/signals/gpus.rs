@@ -18,7 +18,7 @@ const ENGINE: &str = "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 1
 
 /// (pod, clock event bits, Xid before, Xid after, utilisation in percent, clock in MHz)
 const GPUS: [(&str, u32, u32, u32, u32, u32); 4] = [
-    ("vllm-0", 0x4, 0, 79, 90, 1_400),
+    ("vllm-0", 0x4, 0, 79, 95, 1_400),
     ("vllm-1", 0x20 | 0x1, 79, 79, 90, 1_000),
     ("vllm-2", 0x8, 0, 13, 1, 300),
     ("other-0", 0x40, 0, 95, 90, 200),
@@ -60,7 +60,11 @@ fn dcgm(later: bool) -> String {
             "DCGM_FI_DEV_FB_USED{{{l}}} 9000\nDCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{l}}} {bits}\n\
              DCGM_FI_DEV_XID_ERRORS{{{l}}} {xid}\nDCGM_FI_DEV_XID_ERROR{{{l}}} {xid}\n\
              DCGM_FI_DEV_GPU_UTIL{{{l}}} {util}\nDCGM_FI_DEV_SM_CLOCK{{{l}}} {clock}\n\
-             DCGM_FI_DEV_BOARD_POWER_WATTS{{{l}}} 280\nDCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS{{{l}}} 400\n"
+             DCGM_FI_DEV_BOARD_POWER_WATTS{{{l}}} 280\nDCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS{{{l}}} 400\n\
+             DCGM_FI_DEV_GPU_RECOVERY_ACTION{{{l}}} {}\nDCGM_FI_DEV_PCIE_LINK_WIDTH{{{l}}} 16\n\
+             DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH{{{l}}} 16\nDCGM_FI_DEV_PCIE_LINK_GEN{{{l}}} 1\n\
+             DCGM_FI_DEV_PCIE_MAX_LINK_GEN{{{l}}} 5\nDCGM_FI_PROF_DRAM_ACTIVE{{{l}}} 0.01\n",
+            u8::from(i == 0)
         )
     };
     GPUS.iter().enumerate().map(row).collect()
@@ -71,12 +75,14 @@ fn smi(errors: u32) -> String {
     let now = slot(SMI) + 60;
     format!(
         "nvidia_smi_memory_used_bytes{{uuid=\"u\"}} 9\nnvidia_smi_memory_total_bytes{{uuid=\"u\"}} 10\n\
-         nvidia_smi_utilization_gpu_ratio{{uuid=\"u\"}} 0.9\nnvidia_smi_clocks_current_sm_clock_hz{{uuid=\"u\"}} 9e8\n\
+         nvidia_smi_utilization_gpu_ratio{{uuid=\"u\"}} 0.95\nnvidia_smi_utilization_memory_ratio{{uuid=\"u\"}} 0.4\nnvidia_smi_clocks_current_sm_clock_hz{{uuid=\"u\"}} 9e8\n\
          nvidia_smi_clocks_event_reasons_active{{uuid=\"u\"}} {}\nnvidia_smi_temperature_gpu{{uuid=\"u\"}} 71\n\
          nvidia_smi_power_draw_instant_watts{{uuid=\"u\"}} 200\nnvidia_smi_enforced_power_limit_watts{{uuid=\"u\"}} 400\n\
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"79\"}} {}\n\
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"13\"}} {}\nnvidia_smi_nvml_return_code 0\n\
-         nvidia_smi_ecc_errors_uncorrected_volatile_total{{uuid=\"u\"}} {errors}\n",
+         nvidia_smi_ecc_errors_uncorrected_volatile_total{{uuid=\"u\"}} {errors}\n\
+         nvidia_smi_remapped_rows_pending{{uuid=\"u\"}} 1\nnvidia_smi_pcie_link_width_current{{uuid=\"u\"}} 4\n\
+         nvidia_smi_pcie_link_width_max{{uuid=\"u\"}} 16\n",
         0x88,
         now - 100,
         now - 4_000
@@ -171,7 +177,11 @@ fn power_and_heat_are_told_apart_by_bit_and_the_pools_gpus_from_others() {
     // A hardware slowdown may be either.
     assert_eq!(replicas(&seen, "gpu_throttled"), [("vllm-0", 1.0), ("vllm-1", 1.0), ("vllm-2", 1.0)].into());
     // The slowest of those that work.
-    assert_values(&seen, &[("gpu_sm_clock", 1_000e6), ("gpu_power_ratio", 0.7)]);
+    assert_values(&seen, &[("gpu_sm_clock", 1_000e6), ("gpu_power_ratio", 0.7), ("gpu_reset_wanted", 1.0)]);
+    // Of the only one that is busy enough to tell.
+    assert_values(&seen, &[("gpu_memory_busy", 0.01)]);
+    // The idle one lowered its link itself.
+    assert_eq!(replicas(&seen, "pcie_links_slow"), [("vllm-0", 1.0), ("vllm-1", 1.0), ("vllm-2", 0.0)].into());
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -208,8 +218,8 @@ fn without_reasons_the_violation_counters_tell_in_nanoseconds() {
 fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
     let seen = read(SMI, "smi");
     let expected = [
-        ("gpu_utilization", 0.9),
-        ("gpu_utilization_peak", 0.9),
+        ("gpu_utilization", 0.95),
+        ("gpu_utilization_peak", 0.95),
         ("gpu_memory_used_ratio", 0.9),
         ("gpu_sm_clock", 900e6),
         ("gpu_throttled", 1.0),
@@ -221,6 +231,9 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
         ("gpu_xid_application", 0.0),
         ("gpu_ecc_uncorrected", 1.0),
         ("gpus_gone", 0.0),
+        ("gpu_memory_busy", 0.4),
+        ("gpu_reset_wanted", 1.0),
+        ("pcie_links_slow", 1.0),
     ];
     assert_table(&seen, "nvidia-gpu-exporter", &expected, &[]);
 }

@@ -62,6 +62,7 @@ fn pool(prefix: &str, ready: &str) -> String {
 
 /// What only the newest era tells. The whole duration is the first token's time of requests that are not streamed.
 const NEW: &str = r#"llm_d_epp_request_running{model_name="m"} 7
+llm_d_epp_flow_control_stale_endpoints{detector="d"} 2
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="true",le="0.5"} 100
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="true",le="+Inf"} 100
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="false",le="0.5"} 0
@@ -139,6 +140,7 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
         ("gateway_unknown_model_ratio", 0.025),
         ("gateway_backends_ready", 4.0),
         ("gateway_scorer_errors", 12.0 / 60.0),
+        ("gateway_backends_unread", 2.0),
     ];
     assert_table(&seen, "llm-d", &expected, &[]);
 }

@@ -255,6 +255,8 @@ fn uneven() -> Vec<(i64, String)> {
         series("sglang:cached_tokens_total", &format!("{sglang},cache_source=\"host\""), per_minute(1_000.0)),
         series("sglang:encoder_cache_total_files_total", &format!("{sglang},modality=\"image\""), per_minute(50.0)),
         series("sglang:encoder_cache_hit_files_total", &format!("{sglang},modality=\"image\""), per_minute(20.0)),
+        series("sglang:encoder_mm_items_per_request_sum", &format!("{sglang},modality=\"image\""), per_minute(30.0)),
+        series("sglang:encoder_mm_items_per_request_count", &format!("{sglang},modality=\"image\""), per_minute(10.0)),
     ]
     .concat()
 }
@@ -433,6 +435,7 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         ("spec_accepted_per_draft", 1.5),
         ("grammar_queue", 7.0),
         ("media_cache_hit_ratio", 0.4),
+        ("media_per_request", 3.0),
         // Of what the GPU's own cache had not.
         ("external_cache_hit_ratio", 0.25),
     ];

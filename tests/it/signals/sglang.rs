@@ -288,6 +288,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         "kv_transfer_wait",
         "external_cache_hit_ratio",
         "media_cache_hit_ratio",
+        "media_per_request",
         "prefill_pool_waiting",
         "decode_pool_waiting",
         "rank_imbalance",
