@@ -2,7 +2,7 @@
 
 use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
 use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency, own_alert};
-use findings::{CauseFound, Diagnosis, Outcome};
+use findings::{Diagnosis, Outcome, SymptomVerdict};
 use knowledge::clock;
 use message::{Block, Line, StateStyle, TextSpan};
 use report::Report;
@@ -99,7 +99,7 @@ fn facts_of(
     }];
     facts.extend(facts::alerted(&report.alerts, words).map(|alerts| ("report-alerted", plain(alerts))));
     facts.push(("report-hurt", affected_replicas(view.diagnosis, words)));
-    facts.push(("report-root", cause(view.diagnosis.and_then(Diagnosis::root), words)));
+    facts.push(("report-root", cause(view.diagnosis, words)));
     // A chat's id of a person is of no use outside of the organisation, and does not leave it.
     if let Some(incident) = report.incident.as_ref().filter(|_| medium != Medium::Ticket) {
         let who = match &incident.acknowledged {
@@ -113,8 +113,11 @@ fn facts_of(
 }
 
 /// Names the cause, with its probability and the number of checks that agree.
-fn cause(root: Option<&CauseFound>, words: &Phrases) -> Line {
-    let Some(root) = root else { return words.line("report-no-cause", &[]) };
+fn cause(diagnosis: Option<&Diagnosis>, words: &Phrases) -> Line {
+    let Some(root) = diagnosis.and_then(Diagnosis::root) else {
+        let absent = diagnosis.is_some_and(|diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Absent);
+        return words.line(if absent { "report-nothing" } else { "report-no-cause" }, &[]);
+    };
     let all = || root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
     let agree = all().filter(|e| e.outcome == Outcome::Met).count();
     let known = all().filter(|e| e.outcome != Outcome::NoData).count();
