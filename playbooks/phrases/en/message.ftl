@@ -65,18 +65,18 @@ radius-pool = in a pool of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
  }
-radius-all = on all { $total ->
-    [one] 1 replica
-   *[other] { $total } replicas
+radius-all = { $total ->
+    [one] on the only replica
+   *[other] on all { $total } replicas
  }
 radius-some = on { $n } of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
  }: { $names }
-hits-all = Affects all { $total ->
-    [one] 1 replica
-   *[other] { $total } replicas
- }.
+hits-all = { $total ->
+    [one] Affects the only replica.
+   *[other] Affects all { $total } replicas.
+ }
 hits-some = Affects { $n } of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
