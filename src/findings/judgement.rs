@@ -215,6 +215,9 @@ pub struct Onset {
     /// The time of the onset.
     #[schemars(with = "String")]
     pub at: Timestamp,
+    /// Distance of the moments that were compared, in seconds: onsets closer than two of them have no order.
+    #[serde(default, skip_serializing_if = "crate::observation::no_step")]
+    pub step_seconds: i64,
 }
 
 /// The error budget of a promise: the requests of the last 30 days that may miss it.

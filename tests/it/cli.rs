@@ -53,7 +53,7 @@ fn the_slack_output_is_a_message_that_slack_takes() {
 
 #[test]
 fn wrong_use_is_status_2_with_a_hint() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["diagnose", "--playbook", "high-tttf"], "did you mean `high-ttft`?"),
         (&["diagnose"], "--alert"),
         (&["diagnose", "--alert", "/nonexistent"], "cannot read the alert from /nonexistent"),
@@ -67,6 +67,8 @@ fn wrong_use_is_status_2_with_a_hint() {
         (&["explain", "kv-cache-ful"], "did you mean `kv-cache-full`?"),
         (&["explain", "xid"], "write `explain xid NUMBER`"),
         (&["explain", "xid", "seventy"], "expected a number such as 79"),
+        (&["explain", "xid", "173"], "known are 1 to 172; a newer one may be in https://"),
+        (&["explain", "log", "NVRM: Xid (PCI:0000:3b:00): 173, pid=1"], "the table has no Xid 173"),
         (&["explain", "litellm", "418"], "known are 400, 401"),
         (&["explain", "flag", "--swapspace"], "did you mean `--swap-space`?"),
         (&["explain", "signal", "kv_cach_usage"], "did you mean `kv_cache_usage`?"),
@@ -216,9 +218,15 @@ fn own_labels_of_an_engine_that_does_not_exist_are_refused_by_every_command_that
 
 #[test]
 fn explain_knows_codes_xids_flags_lines_signals_and_engines() {
-    let cases: [(&[&str], &[&str]); 7] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["xid", "79"], &["fallen off the bus", "RESTART_BM", "gpu_xid_critical"]),
         (&["xid", "146"], &["Xid 144–150", "WORKFLOW_NVLINK5"]),
+        (&["xid", "41"], &["Xid 39–41", "copy engine", "gpu_xid_application"]),
+        (&["log", "NVRM: Xid (PCI:0000:3b:00): 12, pid=1"], &["Xid 12: not used on Ampere"]),
+        (
+            &["log", "torch.OutOfMemoryError: CUDA"],
+            &["(whichever engine: cuda, sglang, tgi, vllm; gpu-oom)", "\nvllm\n  means"],
+        ),
         (&["litellm", "429"], &["RouterRateLimitError", "BudgetExceededError (litellm >= 1.84 < 1.104)"]),
         (&["flag", "--swap-space"], &["vllm          gone in 0.18"]),
         (&["log", "No available memory for the cache blocks"], &["raise --gpu-memory-utilization"]),

@@ -298,7 +298,7 @@ fn a_fleet_with_everything_lacks_only_what_must_be_turned_on_each_with_its_line(
     // Without a gateway nobody tells what gateways do, and nobody counts broken numbers unless told to.
     let open = |playbook: &str| {
         let mut checks = library().playbooks[playbook].symptom.iter().flat_map(|evidence| evidence.checks());
-        checks.any(|(signal, _)| signal == "corrupted_rate" || library().signals[signal].of == [EngineKind::Gateway])
+        checks.any(|(signal, _)| signal == "corrupted_ratio" || library().signals[signal].of == [EngineKind::Gateway])
     };
     let blind: Vec<_> =
         seen.playbooks.iter().filter(|s| s.eyes == CoverageLimit::Blind && !open(&s.playbook)).collect();

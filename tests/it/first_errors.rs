@@ -61,8 +61,8 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
              `Option::unwrap()` on a `None` value; nothing is known about it yet",
         ),
         (
-            "kernel-xid-38",
-            "host · NVRM: Xid (PCI:0000:3b:00): 38, pid=1234, name=python3, Ch 00000010; nothing is known about it yet",
+            "kernel-xid-173",
+            "host · NVRM: Xid (PCI:0000:3b:00): 173, pid=1234, name=python3, Ch 00000010; nothing is known about it yet",
         ),
         (
             "vllm-peer-lost-then-timeout",

@@ -4,7 +4,8 @@ use std::fs;
 
 use authoring::check::{lint, run, verifies};
 use authoring::explain::explain;
-use knowledge::playbook::{Problem, Step, load};
+use knowledge::playbook::{EngineFlag, Problem, Step, load};
+use knowledge::signal::EngineKind;
 
 use crate::harness::library;
 
@@ -387,7 +388,23 @@ fn every_flag_and_variable_that_a_step_or_a_meaning_names_stands_in_the_table_fo
     let causes = library().causes.values();
     let causes =
         causes.flat_map(|c| std::iter::once(c.meaning.as_str()).chain(c.known_gaps.iter().map(String::as_str)));
-    let texts: Vec<_> = steps.chain(playbooks.chain(causes).map(|text| (None, text))).collect();
+    // `enable:` says which flag of an engine or a gateway turns a signal on.
+    let programs = library().engines.values().filter(|e| matches!(e.kind, EngineKind::Serving | EngineKind::Gateway));
+    let enable = programs.flat_map(|engine| {
+        let of_signals = engine.signals.values().filter_map(|signal| signal.enable.as_deref());
+        let texts = engine.enable.as_deref().into_iter().chain(of_signals);
+        texts.map(|text| (Some(engine.engine.as_str()), text))
+    });
+    let enable: Vec<_> = enable.collect();
+    let dead = |row: &&EngineFlag| row.gone.is_some();
+    for row in library().tables.engine_flags.rows.iter().filter(dead) {
+        let own = enable.iter().filter(|(engine, _)| *engine == Some(row.engine.as_str()));
+        let naming = own.filter(|(_, text)| text.split('`').any(|span| span.split([' ', '=']).any(|w| w == row.flag)));
+        let only_old: Vec<_> = naming.filter(|(_, text)| !text.contains("older")).collect();
+        assert!(only_old.is_empty(), "{} is gone: {only_old:?}", row.flag);
+    }
+    let texts: Vec<_> =
+        steps.chain(playbooks.chain(causes).map(|text| (None, text))).chain(enable.iter().copied()).collect();
     let (named, unknown) = flags_without_a_row(&texts);
     assert!(named > 100, "{named}");
     assert_eq!(unknown, []);

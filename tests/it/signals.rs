@@ -2,6 +2,7 @@
 //! detection, plan, observe. Expected values are worked out by hand from the pages.
 
 mod captured;
+mod cluster;
 mod computed;
 mod denied;
 mod dynamo;

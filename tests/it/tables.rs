@@ -57,6 +57,30 @@ fn every_exporter_counts_the_xids_that_the_table_calls_critical_or_the_workloads
     assert!(asked.len() >= 4, "{asked:?}");
 }
 
+#[test]
+fn the_kernels_log_names_each_xid_as_the_table_counts_it() {
+    let rows = &library().tables.xid.rows;
+    let all: Vec<u32> = rows.iter().flat_map(|row| row.codes()).collect();
+    assert_eq!(all, (1..=172).collect::<Vec<u32>>(), "every number of the catalog, in order");
+    for row in rows {
+        for code in row.codes() {
+            let line = format!("NVRM: Xid (PCI:0000:3b:00): {code}, pid=1");
+            let found: Vec<&str> = match_log_line(library().logs.values(), &line)
+                .iter()
+                .filter_map(|known| Some(known.finding()?.1.id.as_str()))
+                .collect();
+            let expected: &[&str] = match row.counts {
+                XidCounts::Critical => &["xid-critical"],
+                XidCounts::Application => &["xid-application"],
+                // NVIDIA does not know them on newer GPUs, so nothing is said of them.
+                XidCounts::Neither if row.immediate == "CONTACT_SUPPORT" => &[],
+                XidCounts::Neither => &["xid-informational"],
+            };
+            assert_eq!(found, expected, "{code}");
+        }
+    }
+}
+
 /// Engine and direction of what is known of a line.
 fn told(line: &str) -> Vec<(&'static str, Option<Direction>)> {
     let of = |known: LogLineMatch<'static>| match known {

@@ -331,7 +331,7 @@ impl FileLint<'_> {
                 }
                 _ => {}
             }
-            for verify in step.verify.iter().flat_map(Verify::checks) {
+            for verify in step.verify.iter().chain(&step.only_if).flat_map(Verify::checks) {
                 self.condition(&verify.signal, &verify.when);
             }
         }

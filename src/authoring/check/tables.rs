@@ -7,7 +7,7 @@ use knowledge::playbook::{Library, Lint, Problem, TableHeading, XidCounts, sugge
 use knowledge::signal::VersionReq;
 
 /// The buckets of NVIDIA's catalog, without the workflows of single codes.
-const BUCKETS: [&str; 11] = [
+const BUCKETS: [&str; 14] = [
     "IGNORE",
     "RESTART_APP",
     "RESET_GPU",
@@ -19,6 +19,9 @@ const BUCKETS: [&str; 11] = [
     "INVESTIGATE_SW",
     "REPORT_ISSUE",
     "NONE",
+    "CHECK_MECHANICALS",
+    "CHECK_UVM",
+    "UPDATE_SWFW",
 ];
 
 pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {

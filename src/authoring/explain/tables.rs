@@ -2,6 +2,8 @@
 //!
 //! Each function returns the text, or an error with a hint.
 
+use std::collections::BTreeSet;
+
 use super::format_error;
 use knowledge::playbook::{
     CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, Step, XidCounts,
@@ -23,8 +25,11 @@ pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
     let digits = code.trim_start_matches(|c: char| !c.is_ascii_digit());
     let number: u32 = digits.parse().map_err(|_| format!("`{code}` is no Xid: expected a number such as 79"))?;
     let Some(row) = library.tables.xid(number) else {
-        let codes: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
-        let hint = format!("known are {}; the others are in {}", codes.join(", "), address(library));
+        let mut codes: Vec<u32> = library.tables.xid.rows.iter().flat_map(XidRow::codes).collect();
+        codes.sort_unstable();
+        let known =
+            codes.first().zip(codes.last()).map_or_else(String::new, |(a, b)| format!("known are {a} to {b}; "));
+        let hint = format!("{known}a newer one may be in {}, and any is the driver's, for support", address(library));
         return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
     };
     let counts = match row.counts {
@@ -74,10 +79,29 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
 pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
     let matches = match_log_line(library.logs.values(), text);
     if matches.is_empty() {
+        let code = text.split_once("Xid (").and_then(|(_, rest)| rest.split_once("): "));
+        if let Some((_, rest)) = code {
+            return xid(library, rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+        }
+        // Another number is another thing, however alike the words are.
+        let numbers = |text: &str| -> BTreeSet<String> {
+            text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).map(str::to_owned).collect()
+        };
+        let own = numbers(text);
         let patterns = library.logs.values().flat_map(|file| &file.findings).flat_map(|f| &f.lines);
+        let patterns = patterns.filter(|pattern| numbers(pattern).is_subset(&own));
         let message = "no known line of a log is in it".to_owned();
         let hint = suggestion(text, patterns.map(String::as_str));
         return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
+    }
+    let findings: Vec<(&LogFile, &LogFinding)> = matches.iter().filter_map(LogLineMatch::finding).collect();
+    if let [(_, first), others @ ..] = findings.as_slice()
+        && !others.is_empty()
+        && findings.len() == matches.len()
+        && first.cause.is_some()
+        && others.iter().all(|(_, finding)| (&finding.cause, finding.rank) == (&first.cause, first.rank))
+    {
+        return Ok(shared(library, first, &findings));
     }
     let texts = matches.into_iter().map(|line_match| match line_match {
         LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
@@ -86,16 +110,39 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
-fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
-    let whose = finding.engine.as_deref().unwrap_or(&file.logs);
-    let mut out = format!("{} ({whose}, {})\n\n", finding.title, finding.id);
-    let rank = match finding.rank {
+fn whose<'a>(file: &'a LogFile, finding: &'a LogFinding) -> &'a str {
+    finding.engine.as_deref().unwrap_or(&file.logs)
+}
+
+fn rank(finding: &LogFinding) -> &'static str {
+    match finding.rank {
         LogRank::Root => "root: it went wrong here",
         LogRank::Sign => "sign: worth knowing, and not what ended the engine",
         LogRank::Secondary => "follows from something above it in the log",
         LogRank::Benign => "harmless",
-    };
-    line(&mut out, "rank", rank);
+    }
+}
+
+/// Explains a line that several engines write alike: once what is common, then the part of each engine.
+fn shared(library: &Library, first: &LogFinding, findings: &[(&LogFile, &LogFinding)]) -> String {
+    let engines: Vec<&str> = findings.iter().map(|(file, finding)| whose(file, finding)).collect();
+    let mut out = format!("{} (whichever engine: {}; {})\n\n", first.title, engines.join(", "), first.id);
+    line(&mut out, "rank", rank(first));
+    first.cause.iter().for_each(|cause| line(&mut out, "see", &format!("`explain {cause}`")));
+    first.tells.iter().for_each(|signal| line(&mut out, "counted by", signal));
+    for (file, finding) in findings {
+        out.push_str(&format!("\n{}\n", whose(file, finding)));
+        line(&mut out, "means", &finding.meaning);
+        finding.action.iter().for_each(|action| line(&mut out, "do", action));
+        which_way(&mut out, library, file, finding.direction);
+        line(&mut out, "source", &finding.source);
+    }
+    out
+}
+
+fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
+    let mut out = format!("{} ({}, {})\n\n", finding.title, whose(file, finding), finding.id);
+    line(&mut out, "rank", rank(finding));
     if finding.harmless_up_to > 0 {
         line(&mut out, "harmless", &format!("up to {} times within ten minutes", finding.harmless_up_to));
     }

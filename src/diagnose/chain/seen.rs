@@ -194,6 +194,7 @@ impl<'a> Seen<'a> {
         self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
         self.observed.cache.queries = young.cache.queries;
         young.observations.held_since = self.observed.observations.held_since.clone();
+        young.observations.held_step_seconds = self.observed.observations.held_step_seconds;
         keep_where_too_short(self.library, &self.observed.observations, &mut young.observations);
         let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return self };
         let was_explained = self.judged.as_ref().is_some_and(|before| !before.chains.is_empty());

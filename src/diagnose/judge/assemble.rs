@@ -111,7 +111,7 @@ pub(crate) fn assemble(
             SymptomVerdict::Confirmed => parts(library, &request.playbook, &observations),
             SymptomVerdict::Absent | SymptomVerdict::NoData => None,
         },
-        timeline: timeline(causes.first(), &request.playbook, &judged),
+        timeline: timeline(causes.first(), &request.playbook, &judged, observations.held_step_seconds),
         unknown: 1.0,
         nearest: Vec::new(),
         ruled_out: ruled_out(library, request, &judged),
@@ -199,7 +199,7 @@ fn roots(
 }
 
 /// Returns the onsets along the best chain, the root first; links that held all along are left out.
-fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onset> {
+fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged, step_seconds: i64) -> Vec<Onset> {
     let Some(best) = best else { return Vec::new() };
     let links = best.chain.iter().rev().filter(|id| *id != entry).filter_map(|id| judged.causes.get(id));
     let links = links.map(|j| (j.id.as_str(), j.evidence.as_slice()));
@@ -209,7 +209,7 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
             // Two links that rest on the same signal are one event.
             && !out.iter().any(|other| other.evidence.signal == evidence.signal)
         {
-            out.push(Onset { id: id.to_owned(), evidence: evidence.clone(), at });
+            out.push(Onset { id: id.to_owned(), evidence: evidence.clone(), at, step_seconds });
         }
     }
     out

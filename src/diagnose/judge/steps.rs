@@ -27,7 +27,9 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
     let serves =
         |step: &Step| step.only_for.is_empty() || step.only_for.iter().any(|id| about.cause.chain.contains(id));
-    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step) && serves(step);
+    let is_met = |check: &Verify| holds(library, &check.signal, &check.when, about.observations) == Outcome::Met;
+    let seen = |step: &Step| step.only_if.as_ref().is_none_or(|check| check.checks().into_iter().any(is_met));
+    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step) && serves(step) && seen(step);
     let mut out = Fixes::default();
     let (mut actions, mut commands, mut changes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
@@ -167,6 +169,7 @@ pub(crate) mod tests {
             runs_on: None,
             gpu: None,
             only_for: Vec::new(),
+            only_if: None,
             changes: None,
             verify,
             no_verify: None,
@@ -268,5 +271,24 @@ pub(crate) mod tests {
         assert_eq!(with(&full, "sends the longest prompts"), 0, "nothing says that prompts are long: {full:?}");
         assert_eq!(with(&full, "scale deployment"), 1, "{full:?}");
         assert_eq!(with(&full, "minReplicas"), 1, "{full:?}");
+    }
+
+    #[test]
+    fn retries_are_stopped_where_time_outs_or_errors_are_seen() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("queue-buildup").into_iter().map(|node| (node.id, node)).collect();
+        let (detection, places, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["queue-buildup", "slot-limit"].map(str::to_owned).to_vec();
+        let stops = |signal: &str, value: f64| {
+            let observed = Observation { value: Some(value), answered: true, ..Observation::default() };
+            let signals = [(signal.to_owned(), observed)].into();
+            let observations = Observations { signals, ..Observations::default() };
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+            fixes.now.iter().any(|fix| fix.action.contains("Stop retries"))
+        };
+        assert!(stops("gateway_timeout_ratio", 0.1) && stops("error_ratio", 0.1));
+        assert!(!stops("gateway_timeout_ratio", 0.0) && !stops("waiting_per_replica", 50.0));
     }
 }

@@ -402,7 +402,7 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
         for signal in steps.clone().filter_map(|step| step.changes?.signal()) {
             needs.entry(signal).or_default();
         }
-        for check in steps.filter_map(|step| step.verify.as_ref()).flat_map(Verify::checks) {
+        for check in steps.flat_map(|step| step.verify.iter().chain(&step.only_if)).flat_map(Verify::checks) {
             needs.entry(&check.signal).or_default().baseline |= check.when.needs_baseline();
         }
     }

@@ -95,6 +95,7 @@ pub(crate) async fn trace(
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
+    observed.observations.held_step_seconds = histogram_range.step_seconds;
     !observed.observations.held_since.is_empty()
 }
 

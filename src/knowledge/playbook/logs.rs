@@ -270,6 +270,14 @@ pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &s
 }
 
 impl<'a> LogLineMatch<'a> {
+    /// Returns its finding; `None` for a line of numbers.
+    pub fn finding(&self) -> Option<(&'a LogFile, &'a LogFinding)> {
+        match *self {
+            Self::Finding(file, finding) => Some((file, finding)),
+            Self::Numbers(..) => None,
+        }
+    }
+
     /// Returns the log file that the line belongs to.
     pub fn file(&self) -> &'a LogFile {
         match self {

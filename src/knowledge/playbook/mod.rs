@@ -298,6 +298,8 @@ pub struct Step {
     /// The causes and mechanisms below it that it serves, one of which must be in the chain; any if empty.
     #[serde(default)]
     pub only_for: Vec<String>,
+    /// What must be seen for it to be shown, the first of these checks that holds; shown in any case if unset.
+    pub only_if: Option<Verify>,
     /// The kind of change that it makes to the pool; the diagnosis adds how it is done, and its cost.
     pub changes: Option<StepChange>,
     /// The check that confirms the fix.

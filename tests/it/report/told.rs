@@ -219,6 +219,12 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     let view = IncidentView { diagnosis: Some(&diagnosis), ..IncidentView::default() };
     let message = render::terminal(&incident_message(&view, &Phrases::english()));
     assert!(message.contains("The times do not fit"), "{message}");
+    for (step_seconds, is_order) in [(30, true), (600, false)] {
+        let mut coarse = diagnosis.clone();
+        coarse.timeline.iter_mut().for_each(|onset| onset.step_seconds = step_seconds);
+        let said = render::terminal(&diagnosis_message(&coarse, None, &Phrases::english()));
+        assert_eq!(said.contains("The times do not fit"), is_order, "less than two steps is no order: {said}");
+    }
     let story = &terminal[place(&terminal, "Began: ")..];
     let at = |seconds: i64| at(moment(CASE) - seconds).strftime("%H:%M").to_string();
     assert!(place(story, &at(600)) < place(story, &at(300)), "what began is told in the order of time: {story}");

@@ -163,7 +163,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         "throughput_kept",
         "running_plateau",
         "lora_adapters_waiting",
-        "corrupted_rate",
+        "corrupted_ratio",
         "spec_acceptance_ratio",
         "spec_accepted_per_draft",
         "external_cache_hit_ratio",

@@ -7,13 +7,17 @@ use super::{assert_no_data, assert_values, observed, replicas};
 use crate::harness::{library, slot};
 
 /// Far from the slots of pages, so that importing it stays cheap.
-const SLOT: usize = 162;
-const MINUTES: i64 = 20;
+pub(super) const SLOT: usize = 162;
+pub(super) const MINUTES: i64 = 20;
 /// From here on things are gone.
 const LOST: i64 = 10;
 
+/// The labels of a replica that somebody put to sleep.
+const ASLEEP: &str = "job=\"vllm\",instance=\"asleep-vllm-1\",namespace=\"asleep\",pod=\"vllm-1\",\
+     model_name=\"m\",sleep_state=\"awake\"";
+
 /// A series with its value at each minute; none is no sample.
-fn series(name: &str, labels: &str, value: impl Fn(i64) -> Option<f64>) -> Vec<(i64, String)> {
+pub(super) fn series(name: &str, labels: &str, value: impl Fn(i64) -> Option<f64>) -> Vec<(i64, String)> {
     let sample = |minute: i64| {
         let time = slot(SLOT) + 60 * minute;
         value(minute).map(|value| (time, format!("{name}{{{labels}}} {value} {time}\n")))
@@ -21,7 +25,7 @@ fn series(name: &str, labels: &str, value: impl Fn(i64) -> Option<f64>) -> Vec<(
     (0..=MINUTES).filter_map(sample).collect()
 }
 
-fn always(value: f64) -> impl Fn(i64) -> Option<f64> {
+pub(super) fn always(value: f64) -> impl Fn(i64) -> Option<f64> {
     move |_| Some(value)
 }
 
@@ -44,7 +48,8 @@ fn dies(minute: i64) -> Option<f64> {
 }
 
 pub(super) fn history() -> String {
-    let mut lines = [machines(), idle(), cluster(), gpus(), uneven(), roles(), offered()].concat();
+    let mut lines =
+        [machines(), idle(), cluster(), gpus(), uneven(), roles(), offered(), super::cluster::lines()].concat();
     // The import takes no sample that is much older than the last one.
     lines.sort();
     lines.into_iter().map(|(_, line)| line).collect()
@@ -124,6 +129,9 @@ fn idle() -> Vec<(i64, String)> {
         replica("forgotten", "vllm-0", 60.0),
         replica("forgotten", "vllm-1", 60.0),
         replica("forgotten", "vllm-2", 0.0),
+        replica("asleep", "vllm-0", 60.0),
+        replica("asleep", "vllm-1", 0.0),
+        series("vllm:engine_sleep_state", ASLEEP, always(0.0)),
         replica("quiet", "vllm-0", 6.0),
         replica("quiet", "vllm-1", 0.0),
     ]
@@ -352,7 +360,7 @@ fn offered() -> Vec<(i64, String)> {
     .concat()
 }
 
-fn read(namespace: &str) -> ObserveResult {
+pub(super) fn read(namespace: &str) -> ObserveResult {
     observed(&[("namespace", namespace)], slot(SLOT) + 60 * MINUTES)
 }
 
@@ -387,7 +395,9 @@ fn a_replica_without_requests_counts_where_the_others_have_many() {
     let forgotten = read("forgotten");
     assert_values(&forgotten, &[("replicas_idle", 1.0), ("replicas_serving", 3.0)]);
     assert_eq!(replicas(&forgotten, "replicas_idle"), [("vllm-0", 0.0), ("vllm-1", 0.0), ("vllm-2", 1.0)].into());
-    assert_values(&read("quiet"), &[("replicas_idle", 0.0)]);
+    for none in ["quiet", "asleep"] {
+        assert_values(&read(none), &[("replicas_idle", 0.0)]);
+    }
 }
 
 #[test]

@@ -155,12 +155,13 @@ fn indexes(steps: &[Step], fits: impl Fn(&Step) -> bool) -> Vec<usize> {
 /// Returns the keys in which two steps of one text differ; `None` if their texts do.
 fn differing(a: &Step, b: &Step) -> Option<Vec<&'static str>> {
     // Every field stands here, so that a new one is not forgotten.
-    let Step { action, engine, runs_on, gpu, only_for, changes, verify, no_verify, source, origin: _ } = a;
+    let Step { action, engine, runs_on, gpu, only_for, only_if, changes, verify, no_verify, source, origin: _ } = a;
     let keys = [
         ("engine", *engine != b.engine),
         ("runs_on", *runs_on != b.runs_on),
         ("gpu", *gpu != b.gpu),
         ("only_for", *only_for != b.only_for),
+        ("only_if", *only_if != b.only_if),
         ("changes", *changes != b.changes),
         ("verify", *verify != b.verify),
         ("no_verify", *no_verify != b.no_verify),

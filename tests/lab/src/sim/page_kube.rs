@@ -13,7 +13,7 @@ pub fn families(fleet: &Fleet) -> Vec<Family> {
     page.extend(autoscaler(fleet));
     page.extend(pods(fleet));
     page.extend(containers(fleet));
-    page.push(nodes(fleet));
+    page.extend(nodes(fleet));
     page
 }
 
@@ -190,10 +190,13 @@ fn image(generation: u64) -> String {
     format!("registry.example/vllm-openai:build-{}", 100 + generation)
 }
 
-fn nodes(fleet: &Fleet) -> Family {
+fn nodes(fleet: &Fleet) -> Vec<Family> {
     let mut conditions = Family::new("kube_node_status_condition", Kind::Gauge, "The condition of a cluster node.");
+    let mut cordoned =
+        Family::new("kube_node_spec_unschedulable", Kind::Gauge, "Whether a node can schedule new pods.");
     for (node, replicas) in fleet.replicas().chunks(fleet.spec().gpus_per_node).enumerate() {
         let up = fleet.node_is_up(node);
+        cordoned = cordoned.with(vec![("node", replicas[0].pod.node.clone())], 0.0);
         for (condition, good) in [("Ready", "true"), ("MemoryPressure", "false"), ("DiskPressure", "false")] {
             let holds = if up { good } else { "unknown" };
             for status in ["true", "false", "unknown"] {
@@ -206,7 +209,7 @@ fn nodes(fleet: &Fleet) -> Family {
             }
         }
     }
-    conditions
+    vec![conditions, cordoned]
 }
 
 fn of_pod(fleet: &Fleet, pod: &Pod) -> Labels {
