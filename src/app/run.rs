@@ -123,7 +123,7 @@ pub(crate) async fn run(
         systemd.tell("READY=1");
         let stop = closing.clone();
         let (store, supervisor) = (store.clone(), supervisor.clone());
-        let trouble = move || readiness::dead(&readiness::liveness(&store, &supervisor));
+        let trouble = move || readiness::dead(&store, &supervisor);
         tasks.spawn(async move { systemd.watchdog(trouble, stop).await });
     }
     info!(%address, store = store.named(), "ready");

@@ -11,8 +11,8 @@ use crate::cli::output::{out, outln};
 use app::doctor::{Findings, run_checks};
 use findings::health::SignalAvailability;
 use knowledge::clip::format_error;
+use service::check::{Level, ServiceCheck};
 use service::config::Config;
-use service::readiness::{Finding, Level};
 
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
@@ -24,7 +24,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         HealthOutput::Text => print(&findings),
     }
     let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
-    let has_findings = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
+    let has_findings = missing || findings.checks.iter().any(|check| !check.is_ok());
     Ok(match (findings.prometheus_unavailable, has_findings) {
         (true, _) => ExitCode::from(NO_PROMETHEUS),
         (false, true) => ExitCode::from(FINDINGS),
@@ -69,7 +69,7 @@ fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
 /// Prints the findings for people.
 pub(super) fn print(findings: &Findings) {
     let width = findings.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or_default();
-    for Finding { name, level, found, todo } in &findings.checks {
+    for ServiceCheck { name, level, found, todo } in &findings.checks {
         let (word, colour) = match level {
             Level::Ok => ("ok", AnsiColor::Green),
             Level::Warn => ("warn", AnsiColor::Yellow),

@@ -1,6 +1,7 @@
 //! The parts that the loops, the chat and the server share, and what programs ask.
 
 mod admission;
+pub mod check;
 pub mod config;
 mod exporters;
 mod limits;

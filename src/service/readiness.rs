@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join};
-use serde::Serialize;
 
+use crate::check::ServiceCheck;
 use crate::config::{Config, WatchdogConfig};
 use crate::{Reloads, watchdog};
 use diagnose::{LogSources, NoCluster};
@@ -30,75 +30,27 @@ const BUSY: Duration = Duration::from_secs(2);
 /// Time that the store may keep failing before liveness fails.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// The result of one health check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ServiceCheck {
-    /// The name of the check: `store`, `store rows`, `configuration`, `playbooks`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
-    /// socket`, `kubernetes`, `alertmanager/<source>`; for liveness `store`, `loop/<name>`.
-    pub name: String,
-    /// True if the check passes.
-    pub ok: bool,
-    /// True if alerts are refused while the check fails. Other checks only make answers slower or less complete.
-    pub required: bool,
-    /// The problem and its consequence; `None` if the check passes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
+/// The results of the readiness checks.
+#[derive(Debug)]
+pub struct Readiness {
+    /// The store: alerts are refused while it fails.
+    pub store: ServiceCheck,
+    /// The other checks: `store rows`, `configuration`, `playbooks`, `prometheus/<name>`, `slack`, `slack channel <name>`,
+    /// `slack socket`, `kubernetes`, `alertmanager/<source>`. They only make answers slower or less complete.
+    pub others: Vec<ServiceCheck>,
 }
 
-impl ServiceCheck {
-    /// Creates a check without which alerts are still taken; it fails for this reason.
-    fn optional(name: impl Into<String>, detail: Option<String>) -> Self {
-        Self { name: name.into(), ok: detail.is_none(), required: false, detail }
-    }
-
-    /// Creates a check without which alerts are refused.
-    fn required(name: impl Into<String>, detail: Option<String>) -> Self {
-        Self { required: true, ..Self::optional(name, detail) }
-    }
-}
-
-/// Runs the liveness checks. Failures that a restart cannot fix are reported by readiness instead.
-pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<ServiceCheck> {
-    let store = ServiceCheck::required("store", store.dead(DEAD_AFTER));
-    let of_loop = |(name, detail): (&str, Option<String>)| ServiceCheck::required(format!("loop/{name}"), detail);
-    std::iter::once(store).chain(supervisor.loops().into_iter().map(of_loop)).collect()
-}
-
-/// Joins the failed checks with their details in one line; `None` if no check fails.
-pub fn dead(checks: &[ServiceCheck]) -> Option<String> {
-    let failed = checks.iter().filter(|check| !check.ok);
-    let lines: Vec<String> =
-        failed.map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("dead"))).collect();
-    (!lines.is_empty()).then(|| lines.join("; "))
-}
-
-/// The severity of a `doctor` finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// It works.
-    Ok,
-    /// It works, but something is worse or missing because of this.
-    Warn,
-    /// It does not work.
-    Fail,
-}
-
-/// One result of `doctor`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The part that was checked.
-    pub name: String,
-    /// The severity.
-    pub level: Level,
-    /// The result, in words.
-    pub found: String,
-    /// The recommended action; `None` if there is nothing to do.
-    pub todo: Option<String>,
+/// Runs the liveness checks, of the store and each loop. Returns those that fail, with their reasons, in one line; `None`
+/// if none does. Failures that a restart cannot fix are reported by readiness instead.
+pub fn dead(store: &Store, supervisor: &Supervisor) -> Option<String> {
+    let loops = supervisor.loops().into_iter().map(|(name, why)| (format!("loop/{name}"), why));
+    let all = std::iter::once(("store".to_owned(), store.dead(DEAD_AFTER))).chain(loops);
+    let failed: Vec<String> = all.filter_map(|(name, why)| Some(format!("{name}: {}", why?))).collect();
+    (!failed.is_empty()).then(|| failed.join("; "))
 }
 
 /// Runs the checks of `doctor` on a configuration.
-pub type Examine = fn(Arc<Config>) -> BoxFuture<'static, Vec<Finding>>;
+pub type Examine = fn(Arc<Config>) -> BoxFuture<'static, Vec<ServiceCheck>>;
 
 /// The check of Slack with its last result: probes come every few seconds from several callers, and Slack counts calls.
 #[derive(Debug)]
@@ -127,11 +79,11 @@ impl SlackProbe {
             let answer = tokio::time::timeout(CHECK, slack.identity()).await;
             let answer =
                 answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
-            let fresh = ServiceCheck::optional("slack", failure(answer));
+            let fresh = ServiceCheck::probed("slack", failure(answer));
             *last = Some((Instant::now(), fresh.clone()));
             fresh
         });
-        asked.await.unwrap_or_else(|error| ServiceCheck::optional("slack", Some(error.to_string())))
+        asked.await.unwrap_or_else(|error| ServiceCheck::probed("slack", Some(error.to_string())))
     }
 }
 
@@ -144,7 +96,7 @@ pub async fn checks(
     socket: Option<&SocketState>,
     logs: &LogSources,
     reloads: &Reloads,
-) -> Vec<ServiceCheck> {
+) -> Readiness {
     let rows = rows(store);
     let channels = async {
         match slack {
@@ -163,7 +115,7 @@ pub async fn checks(
         let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
         // A store that is busy with webhooks may answer after the timeout and still be healthy.
         let is_busy = result.is_err() && store.worked(BUSY);
-        ServiceCheck::required("store", failure(result).filter(|_| !is_busy))
+        ServiceCheck::probed("store", failure(result).filter(|_| !is_busy))
     };
     let addresses = Prometheus::by_address(prometheus.iter().copied());
     let prometheus = futures::future::join_all(addresses.iter().map(|sharing| address(sharing)));
@@ -178,17 +130,17 @@ pub async fn checks(
     // A changed configuration that cannot be used, and what of the user's playbooks is not used.
     let told = [("configuration", reloads.failure()), ("playbooks", reloads.unused())];
     let told = told.into_iter().filter(|(_, detail)| detail.is_some());
-    let told = told.map(|(name, detail)| ServiceCheck::optional(name, detail));
-    let first = std::iter::once(store).chain(rows).chain(told);
-    let first = first.chain(prometheus.into_iter().flatten()).chain(slack);
-    first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
+    let told = told.map(|(name, detail)| ServiceCheck::probed(name, detail));
+    let first = rows.into_iter().chain(told).chain(prometheus.into_iter().flatten()).chain(slack);
+    let others = first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect();
+    Readiness { store, others }
 }
 
 /// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection for any
 /// of them, or none is asked, that is said once for all.
 async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
     let of_one = |client: &Prometheus, problem: Option<String>| {
-        ServiceCheck::optional(format!("prometheus/{}", client.name), problem)
+        ServiceCheck::probed(format!("prometheus/{}", client.name), problem)
     };
     let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
     let pinged = sharing.iter().take(PINGED);
@@ -229,7 +181,7 @@ fn rows(store: &Store) -> Option<ServiceCheck> {
          llm-diagnose or a program beside it wrote it: use that version, or delete it",
         rows.len()
     );
-    Some(ServiceCheck::optional("store rows", Some(detail)))
+    Some(ServiceCheck::probed("store rows", Some(detail)))
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
@@ -245,7 +197,7 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
             let (code, waiting, todo) = (&refusal.code, refusal.waiting, todo(&refusal.code));
             format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
         });
-        ServiceCheck::optional(format!("slack channel {name}"), detail)
+        ServiceCheck::probed(format!("slack channel {name}"), detail)
     });
     named.collect()
 }
@@ -258,7 +210,7 @@ async fn watchdogs(store: &Store, config: &WatchdogConfig) -> Vec<ServiceCheck> 
     let named = config.sources.iter().map(|source| {
         let detail = silent.iter().find(|silent| silent.source == *source);
         let detail = detail.map(|silent| format!("{}: alerts of it may not arrive", silent.detail));
-        ServiceCheck::optional(format!("alertmanager/{source}"), detail)
+        ServiceCheck::probed(format!("alertmanager/{source}"), detail)
     });
     named.collect()
 }
@@ -272,7 +224,7 @@ async fn cluster(logs: &LogSources) -> Option<ServiceCheck> {
         (None, _) => return None,
     };
     let problem = problem.map(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
-    Some(ServiceCheck::optional("kubernetes", problem))
+    Some(ServiceCheck::probed("kubernetes", problem))
 }
 
 /// Checks Socket Mode. One open connection is enough; the others serve while Slack renews a connection.
@@ -282,7 +234,7 @@ fn connected(socket: &SocketState) -> ServiceCheck {
         let why = status.error.map(|error| format!(": {error}")).unwrap_or_default();
         format!("0 of {} connections{why}; buttons and commands do nothing meanwhile", status.wanted)
     });
-    ServiceCheck::optional("slack socket", detail)
+    ServiceCheck::probed("slack socket", detail)
 }
 
 /// Returns why a check fails; `None` if it passes.

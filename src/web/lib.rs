@@ -29,12 +29,15 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
+use serde_json::json;
 
 pub use api::openapi;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
 pub use listen::listen;
 pub use pages_state::Pages;
+use service::check::ServiceCheck;
+use service::readiness::Readiness;
 use service::{Service, readiness};
 pub use slack_state::SlackState;
 pub use state::Shared;
@@ -82,7 +85,7 @@ pub fn router(shared: Shared) -> Router {
 /// Builds the router of `/healthz`: 200 while the process is alive, 503 with the failed part when a restart may help.
 pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
     let alive = move || async move {
-        match readiness::dead(&readiness::liveness(&store, &supervisor)) {
+        match readiness::dead(&store, &supervisor) {
             None => (StatusCode::OK, "ok\n".to_owned()),
             Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
         }
@@ -97,15 +100,22 @@ async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let (store, config) = (&service.store, &service.config);
     let (logs, reloads) = (&service.logs, &service.reloads);
     let checks = readiness::checks(store, &prometheus, slack.as_deref(), config, socket.as_ref(), logs, reloads).await;
-    let ready = checks.iter().all(|c| c.ok || !c.required);
-    let degraded = checks.iter().any(|c| !c.ok);
-    let status = match (ready, degraded) {
-        (true, false) => "ready",
-        (true, true) => "degraded",
-        (false, _) => "not ready",
+    let Readiness { store, others } = &checks;
+    let (status, code) = match (store.is_ok(), others.iter().all(ServiceCheck::is_ok)) {
+        (true, true) => ("ready", StatusCode::OK),
+        (true, false) => ("degraded", StatusCode::OK),
+        (false, _) => ("not ready", StatusCode::SERVICE_UNAVAILABLE),
     };
-    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(serde_json::json!({ "status": status, "checks": checks })))
+    let entry = |check: &ServiceCheck, required: bool| {
+        let mut entry = json!({ "name": check.name, "ok": check.is_ok(), "required": required });
+        if !check.is_ok() {
+            entry["detail"] = json!(check.found);
+        }
+        entry
+    };
+    let checks: Vec<_> =
+        std::iter::once(entry(store, true)).chain(others.iter().map(|check| entry(check, false))).collect();
+    (code, Json(json!({ "status": status, "checks": checks })))
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Findings;
-use service::readiness::Level;
+use service::check::Level;
 
 /// Checks names and labels of the entries; nothing is sent.
 pub(super) fn check(findings: &mut Findings, entries: &[prom::Config]) {

@@ -24,8 +24,8 @@ use knowledge::clock;
 use knowledge::gap::missing_part;
 use knowledge::playbook::{Library, Problem, load};
 use prom::{PromError, Prometheus};
+use service::check::{Level, ServiceCheck};
 use service::config::{Config, WatchdogConfig, secret, state_directory, visit_store};
-use service::readiness::{Finding, Level};
 use service::watchdog;
 use service::watchdog::SilentSource;
 use store::{OpenIncident, Refusal, STORE_FILE, Store, StoreAccess};
@@ -46,7 +46,7 @@ const AGE_SECONDS: f64 = 75.0;
 pub struct Findings {
     schema: &'static str,
     /// Every check, in the order in which they ran.
-    pub checks: Vec<Finding>,
+    pub checks: Vec<ServiceCheck>,
     /// The signals that each Prometheus has, if they were asked for.
     pub coverage: Vec<Coverage>,
     /// True if a Prometheus could not be queried.
@@ -63,17 +63,17 @@ impl Default for Findings {
 impl Findings {
     /// Adds a passed check.
     pub fn ok(&mut self, name: &str, found: String) {
-        self.checks.push(Finding { name: name.to_owned(), level: Level::Ok, found, todo: None });
+        self.checks.push(ServiceCheck { name: name.to_owned(), level: Level::Ok, found, todo: None });
     }
 
     /// Adds a check with its level and what to do.
     pub fn say(&mut self, name: &str, level: Level, found: String, todo: &str) {
-        self.checks.push(Finding { name: name.to_owned(), level, found, todo: Some(todo.to_owned()) });
+        self.checks.push(ServiceCheck { name: name.to_owned(), level, found, todo: Some(todo.to_owned()) });
     }
 }
 
 /// Runs the checks for a running service: all but those of the signals, which the service reports separately.
-pub async fn examine(config: Arc<Config>) -> Vec<Finding> {
+pub async fn examine(config: Arc<Config>) -> Vec<ServiceCheck> {
     let mut findings = Findings::default();
     run_checks(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
     findings.checks

@@ -9,7 +9,7 @@ use super::{CALL, Findings};
 use knowledge::playbook::Library;
 use knowledge::signal::{Buckets, Engine, Fill, Term, fill};
 use prom::{Prometheus, Row};
-use service::readiness::Level;
+use service::check::Level;
 
 /// The dimensions that identify a pool.
 const POOL: [&str; 3] = ["cluster", "namespace", "model"];

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{CALL, Findings, is_loopback, writable};
 use bundle::directory;
+use service::check::Level;
 use service::config::{Config, secret};
-use service::readiness::Level;
 use sources::kubernetes::{self, Kubernetes};
 use sources::loki::{self, Loki};
 use web::{Access, Credentials};

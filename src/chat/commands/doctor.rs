@@ -13,33 +13,32 @@ use message::{Block, Line, Message, Tone};
 use prom::Prometheus;
 use render::Phrases;
 use service::Service;
+use service::check::{Level, ServiceCheck};
 use service::questions::Fleet;
 use service::readiness;
-use service::readiness::{Examine, Finding, Level, ServiceCheck, SlackProbe};
+use service::readiness::{Examine, Readiness, SlackProbe};
 use slack::Slack;
 
 /// Maximum number of missing signals that are listed.
 const MOST_SIGNALS: usize = 4;
 
-/// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
-fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding> {
-    for ServiceCheck { name, ok, detail, .. } in checks {
-        let level = if ok { Level::Ok } else { Level::Fail };
-        let live = Finding { name, level, found: detail.unwrap_or_default(), todo: None };
-        match findings.iter_mut().find(|finding| finding.name == live.name) {
-            Some(finding) if finding.level < live.level => *finding = live,
+/// Merges the checks of `doctor` with the live ones: one per name, the more severe wins.
+fn merged(mut checks: Vec<ServiceCheck>, live: Readiness) -> Vec<ServiceCheck> {
+    for probed in std::iter::once(live.store).chain(live.others) {
+        match checks.iter_mut().find(|check| check.name == probed.name) {
+            Some(check) if check.level < probed.level => *check = probed,
             Some(_) => {}
-            None => findings.push(live),
+            None => checks.push(probed),
         }
     }
-    findings
+    checks
 }
 
-fn failing_line(words: &Phrases, finding: &Finding) -> Line {
-    let key = if finding.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
-    let name = Line::default().code(&*finding.name);
-    let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&finding.found).into())]);
-    match &finding.todo {
+fn failing_line(words: &Phrases, check: &ServiceCheck) -> Line {
+    let key = if check.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
+    let name = Line::default().code(&*check.name);
+    let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&check.found).into())]);
+    match &check.todo {
         Some(todo) => line.plain(" → ").then(Line::of(todo)),
         None => line,
     }
@@ -54,16 +53,15 @@ pub(super) async fn doctor(service: &Service, slack: &Slack, examine: Examine, r
     let clients = clients(fleet, reply);
     let client_refs: Vec<&Prometheus> = clients.iter().collect();
     let slack = SlackProbe::new(slack.clone());
-    let checks = readiness::checks(store, &client_refs, Some(&slack), config, None, logs, reloads);
+    let live = readiness::checks(store, &client_refs, Some(&slack), config, None, logs, reloads);
     let coverages = join_all(clients.iter().map(|p| coverage(fleet.library, p, now, window, deadline)));
-    let (findings, checks, coverages) = join3(examine(Arc::new(config.clone())), checks, coverages).await;
-    let findings = merged(findings, checks);
-    let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();
+    let (checks, live, coverages) = join3(examine(Arc::new(config.clone())), live, coverages).await;
+    let checks = merged(checks, live);
     let mut parts = Vec::new();
-    let (passing, failing): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.level == Level::Ok);
-    let mut lines: Vec<Line> = failing.iter().map(|finding| failing_line(words, finding)).collect();
-    let passing: Vec<&str> = passing.iter().map(|finding| finding.name.as_str()).collect();
+    let (passing, failing): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.is_ok());
+    let failed = failing.len();
+    let mut lines: Vec<Line> = failing.iter().map(|check| failing_line(words, check)).collect();
+    let passing: Vec<&str> = passing.iter().map(|check| check.name.as_str()).collect();
     lines.push(words.line("doctor-fine", &[("names", passing.join(", ").into())]));
     parts.push(Block::Section(words.text("doctor-parts", &[]), lines));
     for coverage in coverages {

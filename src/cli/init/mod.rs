@@ -17,7 +17,7 @@ use super::backup::quoted;
 use super::{doctor, output};
 use crate::cli::output::outln;
 use answers::{ChosenTransport, Database};
-use service::readiness::Level;
+use service::check::Level;
 
 /// The arguments of `init`.
 #[derive(Debug, Args)]
