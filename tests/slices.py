@@ -28,6 +28,14 @@ SLICES = {
         "wiring": ["src/app/lib.rs", *COMMANDS],
         "names": r"\bselftest\b",
     },
+    "watchdog": {
+        "paths": ["src/app/doctor/watchdog.rs", "src/knowledge/alert/watchdog.rs", "src/service/config/watchdog.rs",
+                  "src/service/watchdog.rs", "src/store/watchdogs.rs"],
+        "wiring": ["src/app/doctor/mod.rs", "src/knowledge/alert.rs", "src/knowledge/alert/own.rs", "src/loops/housekeeping.rs",
+                   "src/render/own_alert.rs", "src/service/admission.rs", "src/service/config.rs", "src/service/lib.rs",
+                   "src/service/readiness.rs", "src/store/lib.rs", "src/telemetry/lib.rs", "src/web/webhook.rs"],
+        "names": r"[wW]atchdog|AlertmanagerSilent|always-firing",
+    },
 }
 
 
@@ -44,21 +52,21 @@ def copy(tree):
 
 
 def without(text, names):
-    """Returns the text without the lines that have a name, and the comments and attributes before them."""
-    kept, removed = [], 0
-    lines = text.splitlines(keepends=True)
+    """Returns the text without the lines that have a name, what such a line opens, and the comments and attributes before."""
+    kept, removed, depth = [], 0, 0
     members = re.compile(r", \"src/\w+\"|\"src/\w+\", ")
-    for line in lines:
-        if re.search(names, line):
-            if line.startswith("members"):
-                kept.append(members.sub(lambda one: "" if re.search(names, one[0]) else one[0], line))
-                continue
-            removed += 1
-            while kept and kept[-1].lstrip().startswith(("///", "#[")):
-                kept.pop()
-                removed += 1
+    for line in text.splitlines(keepends=True):
+        if line.startswith("members"):
+            kept.append(members.sub(lambda one: "" if re.search(names, one[0]) else one[0], line))
             continue
-        kept.append(line)
+        if depth <= 0 and not re.search(names, line):
+            kept.append(line)
+            continue
+        while depth <= 0 and kept and re.match(r"\s*(//[^!]|#\[)", kept[-1]):
+            kept.pop()
+            removed += 1
+        depth = max(depth, 0) + sum(line.count(one) for one in "([{") - sum(line.count(one) for one in ")]}")
+        removed += 1
     return "".join(kept), removed
 
 

@@ -5,6 +5,7 @@
 
 mod own;
 mod payload;
+mod watchdog;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use own::{ALERTMANAGER_SILENT, OwnAlert, SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
+pub use own::{OwnAlert, SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
 pub use payload::KEPT_ALERTS;
 
 /// Label or annotation names with their values; sorted, so that output is deterministic.
@@ -180,6 +181,11 @@ impl AlertGroup {
             alerts: vec![alert],
             left_out: Vec::new(),
         }
+    }
+
+    /// Returns true if the group has no alert, neither stored nor left out.
+    pub fn is_empty(&self) -> bool {
+        self.alerts.is_empty() && self.left_out.is_empty() && self.truncated_alerts == 0
     }
 
     /// Returns the source of the group: the configured name of the sender, or else the `cluster` label that all alerts

@@ -17,8 +17,9 @@ use chat::LONGEST_FOLLOWUP;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use notify::{LAST_SEARCH_DELAY, REFUSED};
+use service::Service;
 use service::config::Config;
-use service::{Service, watchdog};
+use service::watchdog;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
 /// Interval between two rounds.

@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, join};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join, join_all};
 
+use crate::Reloads;
 use crate::check::ServiceCheck;
-use crate::config::{Config, WatchdogConfig};
-use crate::{Reloads, watchdog};
+use crate::config::Config;
+use crate::watchdog;
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use notify::todo;
 use prom::{PromError, Prometheus};
 use slack::{self, Slack, SocketState};
-use store::Store;
+use store::{Store, StoreError};
 use telemetry::supervise::Supervisor;
 
 /// Timeout of one check: less than the second after which Kubernetes gives up on a probe.
@@ -97,43 +99,50 @@ pub async fn checks(
     logs: &LogSources,
     reloads: &Reloads,
 ) -> Readiness {
-    let rows = rows(store);
-    let channels = async {
-        match slack {
-            Some(_) => channels(store, &config.slack).await,
-            None => Vec::new(),
-        }
-    };
-    let silent = watchdogs(store, &config.watchdog);
-    let store = async {
-        // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
-        let ping = tokio::spawn({
-            let store = store.clone();
-            async move { store.ping().await.map_err(|error| error.to_string()) }
-        });
-        let result = tokio::time::timeout(CHECK, ping).await;
-        let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
-        // A store that is busy with webhooks may answer after the timeout and still be healthy.
-        let is_busy = result.is_err() && store.worked(BUSY);
-        ServiceCheck::probed("store", failure(result).filter(|_| !is_busy))
-    };
     let addresses = Prometheus::by_address(prometheus.iter().copied());
-    let prometheus = futures::future::join_all(addresses.iter().map(|sharing| address(sharing)));
+    let prometheus = join_all(addresses.iter().map(|sharing| address(sharing)));
     let slack = async {
-        match slack {
-            Some(slack) => Some(slack.check().await),
-            None => None,
-        }
+        let Some(slack) = slack else { return Vec::new() };
+        let (itself, channels) = join(slack.check(), of_store(channels(store, &config.slack))).await;
+        std::iter::once(itself).chain(channels).collect()
     };
-    let ((store, silent), prometheus, slack, channels, cluster) =
-        futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
-    // A changed configuration that cannot be used, and what of the user's playbooks is not used.
-    let told = [("configuration", reloads.failure()), ("playbooks", reloads.unused())];
-    let told = told.into_iter().filter(|(_, detail)| detail.is_some());
-    let told = told.map(|(name, detail)| ServiceCheck::probed(name, detail));
-    let first = rows.into_iter().chain(told).chain(prometheus.into_iter().flatten()).chain(slack);
-    let others = first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect();
-    Readiness { store, others }
+    let probes: Vec<BoxFuture<'_, Vec<ServiceCheck>>> = vec![
+        async { told(store, reloads) }.boxed(),
+        prometheus.map(|checks| checks.concat()).boxed(),
+        slack.boxed(),
+        async { socket.map(connected).into_iter().collect() }.boxed(),
+        cluster(logs).map(|check| check.into_iter().collect()).boxed(),
+        of_store(watchdog::checks(store, &config.watchdog)).boxed(),
+    ];
+    let (store, others) = join(store_check(store), join_all(probes)).await;
+    Readiness { store, others: others.concat() }
+}
+
+/// Checks whether the store answers.
+async fn store_check(store: &Store) -> ServiceCheck {
+    // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
+    let ping = tokio::spawn({
+        let store = store.clone();
+        async move { store.ping().await.map_err(|error| error.to_string()) }
+    });
+    let result = tokio::time::timeout(CHECK, ping).await;
+    let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
+    // A store that is busy with webhooks may answer after the timeout and still be healthy.
+    let is_busy = result.is_err() && store.worked(BUSY);
+    ServiceCheck::probed("store", failure(result).filter(|_| !is_busy))
+}
+
+/// Runs checks that read the store. A store that does not answer is reported by its own check.
+async fn of_store(checks: impl Future<Output = Result<Vec<ServiceCheck>, StoreError>>) -> Vec<ServiceCheck> {
+    tokio::time::timeout(CHECK, checks).await.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Reports rows that cannot be read, a changed configuration that cannot be used, and what of the user's playbooks is not
+/// used.
+fn told(store: &Store, reloads: &Reloads) -> Vec<ServiceCheck> {
+    let all = [("store rows", rows(store)), ("configuration", reloads.failure()), ("playbooks", reloads.unused())];
+    let told = all.into_iter().filter(|(_, detail)| detail.is_some());
+    told.map(|(name, detail)| ServiceCheck::probed(name, detail)).collect()
 }
 
 /// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection for any
@@ -144,7 +153,7 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
     };
     let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
     let pinged = sharing.iter().take(PINGED);
-    let results = futures::future::join_all(pinged.map(async |client| (*client, ping(client).await))).await;
+    let results = join_all(pinged.map(async |client| (*client, ping(client).await))).await;
     let is_away = |(_, result): &(&Prometheus, Result<(), PromError>)| {
         matches!(result, Err(PromError::Unreachable(_) | PromError::Shut { .. }))
     };
@@ -172,23 +181,21 @@ fn waiting(error: &PromError) -> String {
     format!("{why}; diagnoses wait for it")
 }
 
-/// Reports rows of the store that cannot be read; `None` if all can be read.
-fn rows(store: &Store) -> Option<ServiceCheck> {
+/// Names rows of the store that cannot be read; `None` if all can be read.
+fn rows(store: &Store) -> Option<String> {
     let rows = store.unreadable();
     let first = rows.first()?;
-    let detail = format!(
+    Some(format!(
         "{} cannot be read, and everything else goes on without: {first}; the log names each one. Another version of \
          llm-diagnose or a program beside it wrote it: use that version, or delete it",
         rows.len()
-    );
-    Some(ServiceCheck::probed("store rows", Some(detail)))
+    ))
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
 /// message. All replicas share this result.
-async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
-    // A store that does not answer is reported by its own check.
-    let Ok(Ok(refusals)) = tokio::time::timeout(CHECK, store.refusals()).await else { return Vec::new() };
+async fn channels(store: &Store, config: &slack::Config) -> Result<Vec<ServiceCheck>, StoreError> {
+    let refusals = store.refusals().await?;
     let refused = refusals.iter().map(|refusal| refusal.channel.as_str());
     let names: BTreeSet<&str> = config.channels().chain(refused).collect();
     let named = names.into_iter().map(|name| {
@@ -199,20 +206,7 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
         });
         ServiceCheck::probed(format!("slack channel {name}"), detail)
     });
-    named.collect()
-}
-
-/// Checks the expected Alertmanagers. All replicas share this result.
-async fn watchdogs(store: &Store, config: &WatchdogConfig) -> Vec<ServiceCheck> {
-    let silent = watchdog::silent(store, config, store.now(), store.receiving_until(Instant::now()));
-    // A store that does not answer is reported by its own check.
-    let Ok(Ok(silent)) = tokio::time::timeout(CHECK, silent).await else { return Vec::new() };
-    let named = config.sources.iter().map(|source| {
-        let detail = silent.iter().find(|silent| silent.source == *source);
-        let detail = detail.map(|silent| format!("{}: alerts of it may not arrive", silent.detail));
-        ServiceCheck::probed(format!("alertmanager/{source}"), detail)
-    });
-    named.collect()
+    Ok(named.collect())
 }
 
 /// Checks the Kubernetes API; `None` if the service is not meant to use it.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tracing::{info, warn};
 
+use crate::check::ServiceCheck;
 use crate::config::WatchdogConfig;
 use crate::{Service, admit_groups};
 use knowledge::alert::AlertGroup;
@@ -54,6 +55,20 @@ pub async fn silent(
 ) -> Result<Vec<SilentSource>, StoreError> {
     let watchdogs = if config.sources.is_empty() { Vec::new() } else { store.watchdogs().await? };
     Ok(silent_sources(&watchdogs, config, now, receiving))
+}
+
+/// Tells for each expected source whether it is silent. All replicas tell the same.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) async fn checks(store: &Store, config: &WatchdogConfig) -> Result<Vec<ServiceCheck>, StoreError> {
+    let silent = silent(store, config, store.now(), store.receiving_until(Instant::now())).await?;
+    let named = config.sources.iter().map(|source| {
+        let problem = silent.iter().find(|silent| silent.source == *source);
+        let problem = problem.map(|silent| format!("{}: alerts of it may not arrive", silent.detail));
+        ServiceCheck::probed(format!("alertmanager/{source}"), problem)
+    });
+    Ok(named.collect())
 }
 
 /// Checks the expected sources: begins to expect new ones, opens and resolves incidents, and sets the metrics.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tracing::warn;
 
@@ -19,15 +19,10 @@ use knowledge::failpoint::failpoint;
 use knowledge::incident::AdmitReason;
 use service::config::is_source;
 use service::watchdog;
-use store::Admitted;
+use store::{Admitted, StoreError};
 
-/// The result of an accepted call.
-enum Received {
-    /// A group, which is stored.
-    Group(Admitted),
-    /// Only the always-firing alert, which is recorded.
-    Watchdog,
-}
+/// An accepted call: the result for the metrics, and the answer.
+type Accepted = (&'static str, Value);
 
 /// A refused call: the status, the result for the metrics, and a sentence.
 type Refused = (StatusCode, &'static str, String);
@@ -43,13 +38,9 @@ pub(super) async fn receive(
         Err(refused) => Err(refused),
     };
     match answered {
-        Ok(Received::Watchdog) => {
-            shared.service.metrics.webhook("watchdog");
-            Json(json!({ "reason": "watchdog" })).into_response()
-        }
-        Ok(Received::Group(admitted)) => {
-            shared.service.metrics.webhook("stored");
-            Json(json!({ "incident": admitted.incident, "reason": admitted.reason })).into_response()
+        Ok((result, answer)) => {
+            shared.service.metrics.webhook(result);
+            Json(answer).into_response()
         }
         Err((status, result, error)) => {
             shared.service.metrics.webhook(result);
@@ -74,17 +65,18 @@ fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>
     Ok(owner.or(named))
 }
 
-async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Received, Refused> {
+async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Accepted, Refused> {
     let limit = shared.service.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
         // The memory is released once the group is stored.
         Ok((group, _held)) => {
             failpoint("webhook read");
-            match watchdog::receive(&shared.service, AlertGroup { sender, ..group }).await {
-                Ok(Some(group)) => store(shared, group).await.map(Received::Group),
-                Ok(None) => Ok(Received::Watchdog),
-                Err(error) => Err(not_now("store_unavailable", error.to_string())),
-            }
+            let group = AlertGroup { sender, ..group };
+            let failed = |error: StoreError| not_now("store_unavailable", error.to_string());
+            let received = watchdog::receive(&shared.service, group).await.map_err(failed)?;
+            let Some(group) = received else { return Ok(("watchdog", json!({ "reason": "watchdog" }))) };
+            let admitted = store(shared, group).await?;
+            Ok(("stored", json!({ "incident": admitted.incident, "reason": admitted.reason })))
         }
         Err(BodyError::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
         Err(BodyError::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),

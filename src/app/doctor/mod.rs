@@ -4,6 +4,7 @@ mod entries;
 mod slack;
 mod slo;
 mod sources;
+mod watchdog;
 
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
@@ -18,17 +19,14 @@ use authoring::check;
 use detect::newest;
 use diagnose::health::coverage;
 use findings::health::Coverage;
-use knowledge::alert::AlertGroup;
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
 use knowledge::gap::missing_part;
 use knowledge::playbook::{Library, Problem, load};
 use prom::{PromError, Prometheus};
 use service::check::{Level, ServiceCheck};
-use service::config::{Config, WatchdogConfig, secret, state_directory, visit_store};
-use service::watchdog;
-use service::watchdog::SilentSource;
-use store::{OpenIncident, Refusal, STORE_FILE, Store, StoreAccess};
+use service::config::{Config, secret, state_directory, visit_store};
+use store::{STORE_FILE, Store, StoreAccess};
 use web::Credentials;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -108,49 +106,11 @@ pub async fn run_checks(
     }
     if let Some(config) = config {
         sources::check(findings, config, &state_directory(config)).await;
-        let (refusals, silences) = stored(config).await;
-        watchdogs(findings, config, silences);
-        slack::check(findings, config, &refusals).await;
-    }
-}
-
-/// The silent Alertmanagers, and the open incidents by which the service has told of such.
-type Silences = (Vec<SilentSource>, Vec<OpenIncident>);
-
-/// Returns the channels that refuse messages and the silences, from the service's store. The latter are `None` if the
-/// store cannot be read.
-async fn stored(config: &Config) -> (Vec<Refusal>, Option<Silences>) {
-    let Ok(store) = visit_store(config, StoreAccess::ReadOnly).await else { return (Vec::new(), None) };
-    let refusals = store.refusals().await.unwrap_or_default();
-    let silent = watchdog::silent(&store, &config.watchdog, store.now(), Duration::MAX).await;
-    let told = store.open_of_group(AlertGroup::SILENT_KEY).await;
-    store.close().await;
-    (refusals, silent.ok().zip(told.ok()))
-}
-
-fn watchdogs(findings: &mut Findings, config: &Config, silences: Option<Silences>) {
-    let WatchdogConfig { alert, sources, within: _ } = &config.watchdog;
-    if sources.is_empty() {
-        return findings.ok("watchdog", "no Alertmanager is expected to send an always-firing alert".to_owned());
-    }
-    let Some((silent, told)) = silences else {
-        let todo = "start `serve` once, or pass --config as it has it";
-        return findings.say("watchdog", Level::Warn, "the store of the service cannot be read".to_owned(), todo);
-    };
-    for source in sources {
-        let name = format!("alertmanager/{source}");
-        match silent.iter().find(|silent| silent.source == *source) {
-            None => findings.ok(&name, format!("sends {alert}, or was expected only a short time ago")),
-            Some(silent) if told.iter().any(|incident| incident.source == *source) => {
-                let todo =
-                    "look whether it runs, whether its route for this alert leads to us, and whether the rule fires";
-                findings.say(&name, Level::Fail, silent.detail.clone(), todo);
-            }
-            // The service may have started, or got its store back, a moment ago.
-            Some(silent) => {
-                let todo = "see whether `serve` runs; it counts from its start, so look again after `watchdog.within`";
-                findings.say(&name, Level::Warn, silent.detail.clone(), todo);
-            }
+        let store = visit_store(config, StoreAccess::ReadOnly).await.ok();
+        watchdog::check(findings, &config.watchdog, store.as_ref()).await;
+        slack::check(findings, config, store.as_ref()).await;
+        if let Some(store) = store {
+            store.close().await;
         }
     }
 }

@@ -13,7 +13,7 @@ use service::check::Level;
 use service::config::{Config, SlackInlet, bot_token, inlet};
 use slack::scopes::{OPTIONAL, scopes};
 use slack::{self, Slack, SlackError, TokenInfo, WeeklyMoments, socket};
-use store::Refusal;
+use store::{Refusal, Store};
 
 /// Maximum clock skew; signatures are valid for 5 minutes, so a larger skew will soon refuse Slack's requests.
 const SKEW: Duration = Duration::from_secs(120);
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(30);
 const APPS: &str = "https://api.slack.com/apps";
 
 /// Queries Slack only if a channel and a token are configured.
-pub(super) async fn check(findings: &mut Findings, config: &Config, refusals: &[Refusal]) {
+pub(super) async fn check(findings: &mut Findings, config: &Config, store: Option<&Store>) {
     let settings = &config.slack;
     if settings.channel.is_empty() && settings.routes.is_empty() {
         return findings.ok("slack", "no channel is configured: messages are printed".to_owned());
@@ -56,7 +56,7 @@ pub(super) async fn check(findings: &mut Findings, config: &Config, refusals: &[
     findings.ok("slack", format!("the token is good, in workspace {team}"));
     rights(findings, &introduction);
     time(findings, introduction.clock, clock::now());
-    channels(findings, &slack, settings, refusals).await;
+    channels(findings, &slack, settings, store).await;
     people(findings, &slack, config).await;
     weekly(findings, settings);
     way_in(findings, &slack, settings).await;
@@ -103,7 +103,11 @@ fn time(findings: &mut Findings, slack_time: Option<Timestamp>, own_time: Timest
     findings.say(NAME, Level::Warn, format!("Slack's is {} s {side} ours", skew.as_secs()), todo);
 }
 
-async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Config, refusals: &[Refusal]) {
+async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Config, store: Option<&Store>) {
+    let refusals = match store {
+        Some(store) => store.refusals().await.unwrap_or_default(),
+        None => Vec::new(),
+    };
     let names: BTreeSet<&str> = settings.channels().collect();
     for channel in names {
         let name = format!("slack channel {channel}");
