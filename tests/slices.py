@@ -36,6 +36,18 @@ SLICES = {
                    "src/service/readiness.rs", "src/store/lib.rs", "src/telemetry/lib.rs", "src/web/webhook.rs"],
         "names": r"[wW]atchdog|AlertmanagerSilent|always-firing",
     },
+    "weekly": {
+        "paths": ["src/cli/weekly.rs", "src/knowledge/incident/week.rs", "src/loops/weekly.rs", "src/notify/weekly.rs",
+                  "src/render/weekly.rs", "src/report/weekly.rs", "src/slack/weekly.rs", "src/store/week.rs",
+                  "src/store/weekly.rs"],
+        "wiring": ["src/app/doctor/slack.rs", *COMMANDS, "src/knowledge/incident/mod.rs", "src/loops/housekeeping.rs",
+                   "src/loops/lib.rs", "src/notify/history_search.rs", "src/notify/lib.rs", "src/notify/outgoing.rs",
+                   "src/notify/queue.rs", "src/render/lib.rs", "src/report/lib.rs", "src/service/config.rs",
+                   "src/slack/config.rs", "src/slack/lib.rs", "src/store/duplicates.rs", "src/store/lib.rs",
+                   "src/store/refusals.rs", "src/store/replicas.rs", "src/store/time.rs", "src/store/unreadable.rs",
+                   "src/store/work_queue.rs"],
+        "names": r"\b[wW]eek\b|[wW]eekl(y|ies)|WEEKL",
+    },
 }
 
 
@@ -59,7 +71,7 @@ def without(text, names):
         if line.startswith("members"):
             kept.append(members.sub(lambda one: "" if re.search(names, one[0]) else one[0], line))
             continue
-        if depth <= 0 and not re.search(names, line):
+        if depth <= 0 and (line.lstrip().startswith("//") or not re.search(names, line)):
             kept.append(line)
             continue
         while depth <= 0 and kept and re.match(r"\s*(//[^!]|#\[)", kept[-1]):

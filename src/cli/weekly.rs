@@ -12,7 +12,7 @@ use super::{cleaned, library};
 use crate::cli::output::outln;
 use knowledge::clock;
 use knowledge::clock::TimeArgument;
-use notify::week::{summary, week_before};
+use notify::weekly::{summary, week_before};
 use render::Phrases;
 use store::Weekly;
 

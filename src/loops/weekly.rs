@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use notify::week;
+use notify::weekly;
 use service::Service;
 
 /// Time without a step of the clock before a week counts as over.
@@ -22,7 +22,7 @@ pub(super) async fn schedule_weeklies(service: &Service, now: Timestamp) {
         Err(error) => return warn!(error, "cannot tell when the weekly summaries are due"),
     };
     let channels = service.config.slack.weekly_channels();
-    match week::schedule(&service.store, channels.into_iter(), [moments.since, moments.until], now).await {
+    match weekly::schedule(&service.store, channels.into_iter(), [moments.since, moments.until], now).await {
         Ok(0) => {}
         Ok(due) => {
             info!(count = due, "weekly summaries are due; the next ones at {}", moments.next);

@@ -15,8 +15,7 @@ mod posts;
 mod queue;
 mod rates;
 mod refused_channels;
-pub mod week;
-mod weekly;
+pub mod weekly;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -132,8 +132,7 @@ pub(super) async fn accepts(db: &mut StoreConnection, channel: &str, now_ms: i64
          WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
         "UPDATE digests SET due_ms = $2
          WHERE channel = $1 AND state = 'pending' AND note IS NOT NULL AND owner IS NULL AND due_ms > $2",
-        "UPDATE weeklies SET due_ms = $2
-         WHERE channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
+        "UPDATE weeklies SET due_ms = $2 WHERE channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
         "UPDATE posts SET due_ms = $2
          WHERE state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2
            AND incident_id IN (SELECT incident_id FROM deliveries WHERE sink = 'slack' AND channel = $1)",

@@ -51,7 +51,7 @@ macro_rules! release {
 }
 
 /// First diagnoses, and messages. A message that pauses after an error has no owner.
-const RELEASES: [&str; 7] = [
+const RELEASES: &[&str] = &[
     release!("incidents", "diagnose_due_ms", "diagnosis IS NULL"),
     release!("deliveries", "due_ms", "state = 'pending'"),
     release!("posts", "due_ms", "state = 'pending'"),
@@ -138,7 +138,7 @@ impl Store {
             .await?;
         }
         for release in RELEASES {
-            released += sqlx::query(release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
+            released += sqlx::query(*release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
         }
         let alive =
             sqlx::query(concat!("SELECT COUNT(*) AS alive FROM replicas WHERE seen_ms >= ", database_now!(), " - $1"))

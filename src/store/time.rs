@@ -63,7 +63,7 @@ pub struct LongestWaits {
 }
 
 /// Moves the due times of all waiting work by `$1` milliseconds.
-const WAITING: [&str; 7] = [
+const WAITING: &[&str] = &[
     "UPDATE incidents SET diagnose_due_ms = diagnose_due_ms + $1 WHERE diagnose_due_ms IS NOT NULL",
     "UPDATE deliveries SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE posts SET due_ms = due_ms + $1 WHERE state = 'pending'",
@@ -74,7 +74,7 @@ const WAITING: [&str; 7] = [
 ];
 
 /// Moves timestamps later than `$2`, written by a clock that was ahead.
-const AHEAD: [&str; 10] = [
+const AHEAD: &[&str] = &[
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
     "UPDATE incidents SET resolved_ms = resolved_ms + $1 WHERE state = 'resolved' AND resolved_ms > $2",
@@ -166,7 +166,7 @@ impl Store {
         let step_ms = i64::try_from(step.as_millis()).unwrap_or_default();
         let mut tx = self.begin().await?;
         for moved in WAITING {
-            sqlx::query(moved).bind(step_ms).execute(&mut *tx).await?;
+            sqlx::query(*moved).bind(step_ms).execute(&mut *tx).await?;
         }
         for moved in AHEAD.iter().filter(|_| went_back) {
             sqlx::query(*moved).bind(step_ms).bind(unix_ms(reading)).execute(&mut *tx).await?;
@@ -179,18 +179,17 @@ impl Store {
     /// the number of rows.
     pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
         let LongestWaits { diagnosis, delivery, followup, duplicate_check } = *longest;
-        let limits = [diagnosis, delivery, delivery, delivery, delivery, followup, duplicate_check];
         let late = [
-            "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",
-            "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
-            "UPDATE posts SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
-            "UPDATE digests SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
-            "UPDATE weeklies SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
-            "UPDATE followups SET due_ms = $1 WHERE due_ms > $2",
-            "UPDATE looks SET due_ms = $1 WHERE due_ms > $2",
+            (diagnosis, "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2"),
+            (delivery, "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
+            (delivery, "UPDATE posts SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
+            (delivery, "UPDATE digests SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
+            (delivery, "UPDATE weeklies SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
+            (followup, "UPDATE followups SET due_ms = $1 WHERE due_ms > $2"),
+            (duplicate_check, "UPDATE looks SET due_ms = $1 WHERE due_ms > $2"),
         ];
         let mut hastened = 0;
-        for (late, limit) in late.into_iter().zip(limits) {
+        for (limit, late) in late {
             let limit = unix_ms(clock::after(now, limit));
             let update = sqlx::query(late).bind(unix_ms(now)).bind(limit).execute(&self.write).await?;
             hastened += update.rows_affected();

@@ -149,19 +149,17 @@ impl Store {
             )
             .binds((why.to_string(), of("incident_id"), of("sink")))
             .bind(of("channel")),
-            "digests" => sqlx::query("UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2")
-                .bind(why.to_string())
-                .bind(of("id")),
-            "weeklies" => sqlx::query("UPDATE weeklies SET state = 'unreadable', note = $1 WHERE id = $2")
-                .bind(why.to_string())
-                .bind(of("id")),
             // Without this row only a duplicate check is missing.
             "looks" => sqlx::query("DELETE FROM looks WHERE subject = $1 AND channel = $2")
                 .bind(of("subject"))
                 .bind(of("channel")),
-            _ => sqlx::query("UPDATE posts SET state = 'unreadable', note = $1 WHERE id = $2")
-                .bind(why.to_string())
-                .bind(of("id")),
+            _ => sqlx::query(match what {
+                "digests" => "UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2",
+                "weeklies" => "UPDATE weeklies SET state = 'unreadable', note = $1 WHERE id = $2",
+                _ => "UPDATE posts SET state = 'unreadable', note = $1 WHERE id = $2",
+            })
+            .bind(why.to_string())
+            .bind(of("id")),
         };
         query.execute(&self.write).await?;
         Ok(())

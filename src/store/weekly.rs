@@ -138,6 +138,11 @@ impl Store {
     }
 }
 
+/// Selects the summaries that are due.
+pub(super) const WEEKLIES: &str = "
+    SELECT id, channel, since_ms, until_ms, tries, due_ms, began_ms FROM weeklies
+    WHERE state = 'pending' AND due_ms <= $1 ORDER BY due_ms LIMIT $2";
+
 pub(super) fn weekly(row: &AnyRow) -> Result<Weekly, StoreError> {
     let tries: i64 = row.try_get("tries")?;
     Ok(Weekly {

@@ -12,7 +12,7 @@ use super::duplicates::{DuplicateCheck, duplicate_check};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
 use super::values::BindValues;
-use super::weekly::{Weekly, weekly};
+use super::weekly::{WEEKLIES, Weekly, weekly};
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -58,7 +58,8 @@ impl PendingWork {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
             Self::Post(post) => Some(&post.incident),
-            Self::Digest(_) | Self::DuplicateCheck(_) | Self::Weekly(_) => None,
+            Self::Digest(_) | Self::DuplicateCheck(_) => None,
+            Self::Weekly(_) => None,
         }
     }
 
@@ -67,7 +68,8 @@ impl PendingWork {
         let posted = match self {
             Self::Message(delivery) => delivery.posted.as_ref(),
             Self::Digest(digest) => digest.posted.as_ref(),
-            Self::Post(_) | Self::DuplicateCheck(_) | Self::Weekly(_) => None,
+            Self::Post(_) | Self::DuplicateCheck(_) => None,
+            Self::Weekly(_) => None,
         };
         posted.map(|(_, ts)| ts.as_str())
     }
@@ -172,21 +174,18 @@ impl Store {
     pub async fn next_due(&self, now: Timestamp) -> Result<(Option<i64>, Option<i64>), StoreError> {
         let row = sqlx::query(
             "SELECT (SELECT MIN(diagnose_due_ms) FROM incidents WHERE diagnose_due_ms IS NOT NULL) AS diagnosis,
-                    (SELECT MIN(d.due_ms) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                       WHERE d.state = 'pending' AND d.due_ms > $1 AND d.revision < i.revision) AS message,
-                    (SELECT MIN(due_ms) FROM digests WHERE state = 'pending' AND due_ms > $1) AS digest,
-                    (SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1) AS post,
-                    (SELECT MIN(due_ms) FROM looks WHERE due_ms > $1) AS look,
-                    (SELECT MIN(due_ms) FROM weeklies WHERE state = 'pending' AND due_ms > $1) AS weekly",
+                    (SELECT MIN(due_ms) FROM (
+                       SELECT MIN(d.due_ms) AS due_ms FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                         WHERE d.state = 'pending' AND d.due_ms > $1 AND d.revision < i.revision
+                       UNION ALL SELECT MIN(due_ms) FROM digests WHERE state = 'pending' AND due_ms > $1
+                       UNION ALL SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1
+                       UNION ALL SELECT MIN(due_ms) FROM weeklies WHERE state = 'pending' AND due_ms > $1
+                       UNION ALL SELECT MIN(due_ms) FROM looks WHERE due_ms > $1) work) AS delivery",
         )
         .bind(unix_ms(now))
         .fetch_one(&self.read)
         .await?;
-        let mut deliveries: Vec<i64> = Vec::new();
-        for name in ["message", "digest", "post", "look", "weekly"] {
-            deliveries.extend(row.try_get::<Option<i64>, _>(name)?);
-        }
-        Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
+        Ok((row.try_get("diagnosis")?, row.try_get("delivery")?))
     }
 
     /// Returns the number of open incidents, of due diagnoses and of messages that are not up to date, without those of pagers. A message
@@ -265,10 +264,6 @@ const POSTS: &str = "
 
 const DUPLICATE_CHECKS: &str = "
     SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
-
-const WEEKLIES: &str = "
-    SELECT id, channel, since_ms, until_ms, tries, due_ms, began_ms FROM weeklies
-    WHERE state = 'pending' AND due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
 fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let tries: i64 = row.try_get("tries")?;

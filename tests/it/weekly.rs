@@ -6,7 +6,7 @@ use std::time::Duration;
 use knowledge::clock;
 use llm_diagnose_lab::slack::{Channel, Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::Service;
-use notify::week::week_before;
+use notify::weekly::week_before;
 use report::weekly::WeeklySummary;
 use serde_json::Value;
 use sqlx::AnyPool;

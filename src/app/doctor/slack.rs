@@ -12,7 +12,7 @@ use notify::todo;
 use service::check::Level;
 use service::config::{Config, SlackInlet, bot_token, inlet};
 use slack::scopes::{OPTIONAL, scopes};
-use slack::{self, Slack, SlackError, TokenInfo, WeeklyMoments, socket};
+use slack::{self, Slack, SlackError, TokenInfo, socket};
 use store::{Refusal, Store};
 
 /// Maximum clock skew; signatures are valid for 5 minutes, so a larger skew will soon refuse Slack's requests.
@@ -141,9 +141,9 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
 fn weekly(findings: &mut Findings, settings: &slack::Config) {
     let Some(moments) = settings.weekly.as_ref().map(|weekly| weekly.moments(clock::now())) else { return };
     match moments {
-        Ok(WeeklyMoments { next, .. }) => {
+        Ok(moments) => {
             let channels: Vec<&str> = settings.weekly_channels().into_iter().collect();
-            let next = next.strftime("%Y-%m-%d %H:%M UTC");
+            let next = moments.next.strftime("%Y-%m-%d %H:%M UTC");
             findings.ok("slack weekly", format!("the next summary is due at {next} in {}", channels.join(", ")));
         }
         Err(error) => findings.say("slack weekly", Level::Fail, error, "correct `slack.weekly`"),

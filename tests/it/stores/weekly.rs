@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use knowledge::alert::Labels;
 use knowledge::incident::{Act, CauseHistory, PoolCause};
 use knowledge::playbook;
-use notify::week::{schedule, summary};
+use notify::weekly::{schedule, summary};
 use sqlx::AssertSqlSafe;
 use store::{
     AuditEntry, AuditResult, LongestWaits, PendingWork, PostponeReason, Store, ValidMessages, Weekly, WeeklyEnd,
