@@ -16,6 +16,17 @@ SLICES = {
         "wiring": ["Cargo.toml", *COMMANDS, "src/cli/args.rs", "src/cli/generate.rs"],
         "names": r"backtest|Backtest",
     },
+    "budget": {
+        "paths": ["src/app/doctor/slo.rs", "src/authoring/generate/budget.rs", "src/authoring/generate/budget_panels.rs",
+                  "src/diagnose/chain/error_budget.rs", "src/findings/error_budget.rs", "src/knowledge/signal/budget.rs",
+                  "src/render/promise.rs"],
+        "wiring": ["src/app/doctor/mod.rs", "src/authoring/generate/dashboard.rs", "src/authoring/generate/mod.rs",
+                   "src/authoring/generate/rules.rs", "src/diagnose/chain.rs", "src/diagnose/judge/assemble.rs",
+                   "src/diagnose/observe/observe_result.rs", "src/findings/judgement.rs", "src/findings/lib.rs",
+                   "src/knowledge/signal/mod.rs", "src/render/full_diagnosis.rs", "src/render/incident_message.rs",
+                   "src/render/lib.rs"],
+        "names": r"[bB]udget|\bslo::|mod slo;|\bpromise::|mod promise;|promise\(diagnosis|burnt\(",
+    },
     "capacity": {
         "paths": ["src/capacity", "src/cli/capacity", "src/chat/command/capacity.rs", "src/chat/commands/capacity.rs"],
         "wiring": ["Cargo.toml", *COMMANDS, "src/chat/Cargo.toml", "src/chat/intent.rs", "src/chat/command/mod.rs",

@@ -1,20 +1,20 @@
 //! The whole chain of a request: entry ─▶ observe ─▶ judge ─▶ screen ─▶ logs ─▶ onsets ─▶ assemble.
 
+mod error_budget;
 mod seen;
 mod several_pools;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::join;
 use tokio::sync::oneshot;
 use tracing::{Instrument, debug_span};
 
+use self::error_budget::add_error_budget;
 use self::seen::Seen;
 use self::several_pools::{of_each_pool, pools_of_cluster};
 use crate::direct::Exporters;
-use crate::judge;
 use crate::judge::assemble::assemble;
-use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::refine::rule;
@@ -23,9 +23,6 @@ use detect::data;
 use findings::{Diagnosis, Request, SymptomVerdict};
 use knowledge::playbook::Library;
 use prom::Prometheus;
-
-/// The time that an error budget is said to be spent in where the start of the incident is unknown.
-const UNKNOWN_START: Duration = Duration::from_secs(3_600);
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -146,12 +143,7 @@ async fn of_pool(
     }
     // Of a symptom that does not hold it would only take time.
     if !away && seen.verdict() == Some(SymptomVerdict::Confirmed) {
-        let onset = seen.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
-        let since = onset.into_iter().chain(seen.request.since).min().unwrap_or(seen.request.at - UNKNOWN_START);
-        let asked = error_budget(pool, prometheus, &seen.request, &seen.observed.detection, since, deadline);
-        let (budget, queries) = Box::pin(asked).instrument(debug_span!("budget")).await;
-        seen.observed.error_budget = budget;
-        seen.observed.queries += queries;
+        add_error_budget(&mut seen, pool, prometheus, deadline).await;
     }
     if let Some((_, glanced, observed)) = glanced {
         seen.observed.queries += observed.cache.queries.saturating_sub(seen.observed.cache.queries);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::error_budget::ErrorBudget;
 use knowledge::playbook::Promise;
 use knowledge::signal::Unit;
 
@@ -218,20 +219,6 @@ pub struct Onset {
     /// Distance of the moments that were compared, in seconds: onsets closer than two of them have no order.
     #[serde(default, skip_serializing_if = "crate::observation::no_step")]
     pub step_seconds: i64,
-}
-
-/// The error budget of a promise: the requests of the last 30 days that may miss it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ErrorBudget {
-    /// The share of the budget that was spent since `since`; above 1 it is more than all of it.
-    pub spent: f64,
-    /// The onset of the symptom, else the start of the incident, else an hour before the evaluation.
-    #[schemars(with = "String")]
-    pub since: Timestamp,
-    /// The share of the budget that is left; negative if it is overspent.
-    pub left: f64,
-    /// The time that the recorded series reach back, in seconds, at most 30 days: the budget is that of this time.
-    pub covers_seconds: u64,
 }
 
 /// The symptom, confirmed or not.

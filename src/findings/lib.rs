@@ -7,6 +7,7 @@ mod compared_with;
 mod diagnosis;
 mod direct_read;
 pub mod endpoint;
+mod error_budget;
 mod excluded;
 mod exporter_target;
 pub mod facts;
@@ -25,12 +26,13 @@ pub mod silence;
 pub use compared_with::{ComparedWith, PastKind};
 pub use diagnosis::{Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, SCHEMA, checked_queries};
 pub use direct_read::{DirectRead, DirectReadReason, ExporterRemark};
+pub use error_budget::ErrorBudget;
 pub use excluded::{RuledOut, Unchecked, UnevaluatedCause};
 pub use exporter_target::{ExporterTarget, place};
 pub use history::{DecidingCheck, EvidenceHistory, Moments};
 pub use judgement::{
-    BlastRadius, CauseFound, ErrorBudget, EvidenceResult, Judged, Judgement, NOTICED_LATE, Onset, Outcome,
-    ReplicaValue, SymptomFound, SymptomVerdict, ValueSource, Verdict, first_sign,
+    BlastRadius, CauseFound, EvidenceResult, Judged, Judgement, NOTICED_LATE, Onset, Outcome, ReplicaValue,
+    SymptomFound, SymptomVerdict, ValueSource, Verdict, first_sign,
 };
 pub use latency_parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use logs_read::{LogError, LogRead, LogsRead};

@@ -1,6 +1,5 @@
 //! A complete diagnosis, for terminals, which have enough space.
 
-use std::iter;
 use std::time::Duration;
 
 use super::document::drop_empty;
@@ -9,7 +8,7 @@ use super::facts::{
     join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
-use super::promise::promise;
+use super::promise::{burnt, promise};
 use super::{Phrases, compared, direct, latency, logs, screened};
 use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::gap::missing_part;
@@ -61,14 +60,15 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
             let impact = Line::default().plain(symptom.impact.trim());
-            let confirmed = words.line("symptom-confirmed", &[("facts", facts)]);
-            let said = [Some(confirmed), Some(impact), promise(diagnosis, words)].into_iter().flatten();
-            said.filter(|line| !line.text().is_empty()).collect()
+            let mut lines = vec![words.line("symptom-confirmed", &[("facts", facts)]), impact];
+            lines.extend(promise(diagnosis, words));
+            lines.retain(|line| !line.text().is_empty());
+            lines
         }
         SymptomVerdict::Absent => {
-            let absent = words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]);
-            let burnt = promise(diagnosis, words).filter(|_| symptom.error_budget.is_some());
-            iter::once(absent).chain(burnt).collect()
+            let mut lines = vec![words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())])];
+            lines.extend(burnt(diagnosis, words));
+            lines
         }
         SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };

@@ -1,7 +1,6 @@
 //! The message of an incident, readable in 10 seconds on a phone. Details are behind "Show evidence".
 
 use std::collections::BTreeSet;
-use std::iter;
 
 use jiff::Timestamp;
 
@@ -10,7 +9,7 @@ use super::facts::{
     no_data, pool_name, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
-use super::promise::promise;
+use super::promise::{burnt, promise};
 use super::{
     IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, screened,
 };
@@ -174,10 +173,9 @@ pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words
         }
         SymptomVerdict::Absent => {
             let facts = join_limited(&of(Outcome::NotMet), FEW, ", ", words);
-            let absent = words.line("symptom-absent", &[("facts", facts.into())]);
-            // A budget burns slowly too, while no check is met.
-            let burnt = promise(diagnosis, words).filter(|_| symptom.error_budget.is_some());
-            iter::once(absent).chain(burnt).collect()
+            let mut lines = vec![words.line("symptom-absent", &[("facts", facts.into())])];
+            lines.extend(burnt(diagnosis, words));
+            lines
         }
         SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };

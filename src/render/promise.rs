@@ -18,6 +18,11 @@ pub(super) fn promise(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     })
 }
 
+/// Returns the promise if its error budget is known: it burns slowly too, while no check is met.
+pub(super) fn burnt(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+    promise(diagnosis, words).filter(|_| diagnosis.symptom.error_budget.is_some())
+}
+
 /// Renders the service level promised for the pool.
 fn promised(promise: &Promise, words: &Phrases) -> Line {
     let key = match promise.term {

@@ -34,7 +34,8 @@ const ROWS: [(Option<DashboardRow>, &str); 5] = [
 
 /// Builds the dashboard as Grafana imports it.
 pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
-    let mut panels = budget_panels(library);
+    let mut panels: Vec<Value> = Vec::new();
+    panels.extend(budget_panels(library));
     let mut y = panels.iter().filter_map(|panel| panel["gridPos"]["y"].as_u64()).max().map_or(0, |y| y + HEIGHT);
     for (row, title) in ROWS {
         let mut signals: Vec<(&String, &Signal)> = library

@@ -3,7 +3,6 @@
 pub(crate) mod against;
 pub(crate) mod answer_cache;
 pub(crate) mod batch;
-pub(crate) mod error_budget;
 pub(crate) mod gather;
 pub(crate) mod incident_range;
 pub(crate) mod log_cache;

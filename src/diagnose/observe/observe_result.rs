@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::gather::Members;
 use detect::DetectionResult;
+use findings::ErrorBudget;
 use findings::observation::Observations;
-use findings::{DataSpan, DirectRead, ErrorBudget, LogsRead};
+use findings::{DataSpan, DirectRead, LogsRead};
 
 /// The part of the deadline that is left for judging and rendering.
 pub(crate) const RESERVE: Duration = Duration::from_millis(200);

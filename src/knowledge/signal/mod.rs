@@ -3,6 +3,7 @@
 //! `catalog.yaml` defines the signals; `<engine>.yaml` has their Prometheus queries. This module only holds the
 //! definitions and fills placeholders; it never queries Prometheus.
 
+pub mod budget;
 mod burn;
 pub mod endpoint;
 mod engine;
@@ -27,7 +28,7 @@ pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_threshold, format_value};
 pub use metric_filter::MetricFilter;
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
-pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, budget, recorded_name};
+pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
 
 /// The unit of a signal. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tracing::{Instrument, debug_span};
 
+use super::seen::Seen;
+use crate::judge;
 use crate::observe::batch::{pack, query_all};
 use crate::observe::recorded::scope;
 use detect::{DetectionResult, PlannedQuery, QueryPurpose};
@@ -13,6 +16,8 @@ use knowledge::playbook::{Library, Promise};
 use knowledge::signal::{Matcher, budget, matchers};
 use prom::Prometheus;
 
+/// The time that an error budget is said to be spent in where the start of the incident is unknown.
+const UNKNOWN_START: Duration = Duration::from_secs(3_600);
 /// Maximum wait: a month of samples may be slow to read, and the message must not be delayed for it.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Minimum time that the recorded data cover: of less, the share of one late request says nothing.
@@ -24,9 +29,19 @@ const SHORTEST: Duration = budget::STEP;
 /// The time up to which samples are added up each minute; they overlap then, and the sum is exact to a minute.
 const BY_MINUTE: Duration = Duration::from_secs(86_400);
 
+/// Adds the error budget of the request's playbook, since the onset of the symptom.
+pub(super) async fn add_error_budget(seen: &mut Seen<'_>, pool: &Library, prometheus: &Prometheus, deadline: Instant) {
+    let onset = seen.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
+    let since = onset.into_iter().chain(seen.request.since).min().unwrap_or(seen.request.at - UNKNOWN_START);
+    let asked = error_budget(pool, prometheus, &seen.request, &seen.observed.detection, since, deadline);
+    let (budget, queries) = Box::pin(asked).instrument(debug_span!("budget")).await;
+    seen.observed.error_budget = budget;
+    seen.observed.queries += queries;
+}
+
 /// Queries the error budget of the request's playbook, and returns the number of requests to Prometheus as well; `None`
 /// without an objective or without data.
-pub(crate) async fn error_budget(
+async fn error_budget(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
