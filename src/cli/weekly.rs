@@ -12,7 +12,8 @@ use super::{cleaned, library};
 use crate::cli::output::outln;
 use knowledge::clock;
 use knowledge::clock::TimeArgument;
-use notify::weekly::{summary, week_before};
+use knowledge::incident::WEEK;
+use notify::weekly::summary;
 use render::Phrases;
 use store::Weekly;
 
@@ -47,7 +48,7 @@ pub(super) fn run(args: WeeklyArgs) -> anyhow::Result<ExitCode> {
     let library = library(playbooks.map(PathBuf::as_path))?;
     let now = clock::now();
     let until = args.until.map_or(now, |until| until.resolve(now));
-    let weekly = Weekly::new(channel, week_before(until), until);
+    let weekly = Weekly::new(channel, clock::before(until, WEEK), until);
     let summary = with_store(&config, async |store| Ok(summary(store, &library, &weekly).await?))?;
     let known = config.slack.channels().any(|known| known == channel);
     if summary.incidents == 0 && !known && args.state.config.is_some() {

@@ -53,30 +53,19 @@ impl Notifier {
 
 /// Returns the lane of a piece of work; `None` if no rate limit applies here.
 pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
-    let post = |channel: &str| Some(Lane::Post(channel.to_owned()));
-    match (&waiting.work, waiting.turn) {
-        (PendingWork::Message(delivery), _) if delivery.sink != Sink::Slack => None,
+    let channel = match &waiting.work {
+        PendingWork::Message(delivery) if delivery.sink != Sink::Slack => return None,
         // It enters its lane before its own API call.
-        (PendingWork::DuplicateCheck(_), _) => None,
-        (PendingWork::Weekly(weekly), _) => post(&weekly.channel),
-        (_, DeliveryPriority::Favoured) => Some(Lane::Favoured),
-        (
-            _,
-            DeliveryPriority::Update
-            | DeliveryPriority::Digest
-            | DeliveryPriority::DuplicateCheck
-            | DeliveryPriority::Weekly,
-        ) => Some(Lane::Ordinary),
-        (
-            PendingWork::Message(delivery),
-            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
-        ) => post(&delivery.channel),
-        (
-            PendingWork::Digest(digest),
-            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
-        ) => post(&digest.channel),
-        (PendingWork::Post(p), DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread) => {
-            post(&p.channel)
-        }
-    }
+        PendingWork::DuplicateCheck(_) => return None,
+        PendingWork::Message(delivery) => &delivery.channel,
+        PendingWork::Digest(digest) => &digest.channel,
+        PendingWork::Post(post) => &post.channel,
+        PendingWork::Weekly(weekly) => &weekly.channel,
+    };
+    Some(match waiting.turn {
+        DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread => Lane::Post(channel.clone()),
+        DeliveryPriority::Weekly => Lane::Post(channel.clone()),
+        DeliveryPriority::Favoured => Lane::Favoured,
+        DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::DuplicateCheck => Lane::Ordinary,
+    })
 }

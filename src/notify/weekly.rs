@@ -12,9 +12,7 @@ use tracing::{error, info};
 use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{Notifier, To};
-use knowledge::clock;
 use knowledge::failpoint::failpoint;
-use knowledge::incident::WEEK;
 use knowledge::playbook::Library;
 use report::weekly::{CAUSES, WeeklySummary, causes, read, summarise};
 use slack::{Destination, MessageMark};
@@ -43,11 +41,6 @@ pub async fn schedule(
         due += u64::from(store.schedule_weekly(&Weekly::new(channel, since, until), now).await?);
     }
     Ok(due)
-}
-
-/// Returns the start of the week that ends at a time.
-pub fn week_before(until: Timestamp) -> Timestamp {
-    clock::before(until, WEEK)
 }
 
 /// Summarises a channel's week from the store; with secrets.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join, join_all};
 
-use crate::Reloads;
 use crate::check::ServiceCheck;
 use crate::config::Config;
 use crate::watchdog;
+use crate::{Reloads, Service};
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use notify::todo;
@@ -28,7 +28,6 @@ const PINGED: usize = 8;
 const SLACK_EVERY: Duration = Duration::from_secs(5);
 /// A store that completed work within this time and answers after the timeout is busy, not broken.
 const BUSY: Duration = Duration::from_secs(2);
-
 /// Time that the store may keep failing before liveness fails.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
@@ -90,16 +89,9 @@ impl SlackProbe {
 }
 
 /// Runs all readiness checks concurrently.
-pub async fn checks(
-    store: &Store,
-    prometheus: &[&Prometheus],
-    slack: Option<&SlackProbe>,
-    config: &Config,
-    socket: Option<&SocketState>,
-    logs: &LogSources,
-    reloads: &Reloads,
-) -> Readiness {
-    let addresses = Prometheus::by_address(prometheus.iter().copied());
+pub async fn checks(service: &Service, slack: Option<&SlackProbe>, socket: Option<&SocketState>) -> Readiness {
+    let Service { store, config, prometheus, logs, reloads, .. } = service;
+    let addresses = Prometheus::by_address(prometheus.iter().map(|(client, _)| client));
     let prometheus = join_all(addresses.iter().map(|sharing| address(sharing)));
     let slack = async {
         let Some(slack) = slack else { return Vec::new() };

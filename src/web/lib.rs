@@ -95,27 +95,20 @@ pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
 
 /// Handles `/readyz`: 200 as long as alerts can be stored; other failures are listed only.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
-    let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
     let Shared { service, slack, socket, .. } = &shared;
-    let (store, config) = (&service.store, &service.config);
-    let (logs, reloads) = (&service.logs, &service.reloads);
-    let checks = readiness::checks(store, &prometheus, slack.as_deref(), config, socket.as_ref(), logs, reloads).await;
+    let checks = readiness::checks(service, slack.as_deref(), socket.as_ref()).await;
     let Readiness { store, others } = &checks;
     let (status, code) = match (store.is_ok(), others.iter().all(ServiceCheck::is_ok)) {
         (true, true) => ("ready", StatusCode::OK),
         (true, false) => ("degraded", StatusCode::OK),
         (false, _) => ("not ready", StatusCode::SERVICE_UNAVAILABLE),
     };
-    let entry = |check: &ServiceCheck, required: bool| {
-        let mut entry = json!({ "name": check.name, "ok": check.is_ok(), "required": required });
-        if !check.is_ok() {
-            entry["detail"] = json!(check.found);
-        }
-        entry
+    let entry = |check: &ServiceCheck, required: bool| match check.is_ok() {
+        true => json!({ "name": check.name, "ok": true, "required": required }),
+        false => json!({ "name": check.name, "ok": false, "required": required, "detail": check.found }),
     };
-    let checks: Vec<_> =
-        std::iter::once(entry(store, true)).chain(others.iter().map(|check| entry(check, false))).collect();
-    (code, Json(json!({ "status": status, "checks": checks })))
+    let all = std::iter::once(entry(store, true)).chain(others.iter().map(|check| entry(check, false)));
+    (code, Json(json!({ "status": status, "checks": all.collect::<Vec<_>>() })))
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use knowledge::clock;
+use knowledge::incident::WEEK;
 use llm_diagnose_lab::slack::{Channel, Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::Service;
-use notify::weekly::week_before;
 use report::weekly::WeeklySummary;
 use serde_json::Value;
 use sqlx::AnyPool;
@@ -57,7 +57,7 @@ impl Site {
     /// Makes the summary of the week that ends now due, as housekeeping does at its moment.
     async fn is_due(&self) -> Weekly {
         let until = clock::now();
-        let weekly = Weekly::new(CHANNEL, week_before(until), until);
+        let weekly = Weekly::new(CHANNEL, clock::before(until, WEEK), until);
         let insert = "INSERT INTO weeklies (id, channel, since_ms, until_ms, state, due_ms) VALUES ($1, $2, $3, $4, 'pending', $4)";
         let insert = sqlx::query(insert).bind(&weekly.id).bind(CHANNEL);
         let insert = insert.bind(clock::unix_ms(weekly.since)).bind(clock::unix_ms(until));

@@ -1,11 +1,11 @@
 //! The checks of everything that the service needs, each with its remedy.
 
-mod entries;
 mod slack;
 mod slo;
 mod sources;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ pub async fn run_checks(
         }
         webhook(findings, config);
     }
-    entries::check(findings, prometheuses);
+    prometheus_entries(findings, prometheuses);
     let clients = clients(findings, prometheuses);
     for sharing in Prometheus::by_address(&clients) {
         address(findings, &sharing, library.as_ref(), config, signals).await;
@@ -225,6 +225,27 @@ fn webhook(findings: &mut Findings, config: &Config) {
             let how = if credentials.are_set() { "with credentials" } else { "on loopback, without credentials" };
             findings.ok("webhook", format!("{}, {how}", config.listen));
         }
+    }
+}
+
+/// Checks names and labels of several entries: each alert must find the one that is meant for it. Nothing is sent.
+fn prometheus_entries(findings: &mut Findings, entries: &[prom::Config]) {
+    let [_, .., last] = entries else { return };
+    let name = "prometheus entries";
+    let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    if names.len() < entries.len() {
+        let found = "several entries have one name: metrics and checks do not tell them apart".to_owned();
+        findings.say(name, Level::Warn, found, "give each entry of `prometheus:` a `name` of its own");
+    }
+    if let Some(entry) = entries[..entries.len() - 1].iter().find(|entry| entry.labels.is_empty()) {
+        let found = format!("`{}` takes every alert, so the entries after it are never asked", entry.name);
+        findings.say(name, Level::Warn, found, "give it `labels`, or put it last");
+    } else if last.labels.is_empty() {
+        findings.ok(name, format!("alerts that fit no labels go to `{}`", last.name));
+    } else {
+        let found =
+            format!("all {} need labels: alerts that fit none get no diagnosis, only the reason", entries.len());
+        findings.ok(name, found);
     }
 }
 

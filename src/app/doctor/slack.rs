@@ -104,10 +104,7 @@ fn time(findings: &mut Findings, slack_time: Option<Timestamp>, own_time: Timest
 }
 
 async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Config, store: Option<&Store>) {
-    let refusals = match store {
-        Some(store) => store.refusals().await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let refusals = async { store?.refusals().await.ok() }.await.unwrap_or_default();
     let names: BTreeSet<&str> = settings.channels().collect();
     for channel in names {
         let name = format!("slack channel {channel}");

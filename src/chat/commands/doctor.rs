@@ -7,10 +7,9 @@ use futures::future::{join_all, join3};
 use super::target::clients;
 use crate::reply::Reply;
 use diagnose::health::coverage;
-use findings::health::SignalAvailability;
+use findings::health::{CoverageLimit, SignalAvailability};
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
-use prom::Prometheus;
 use render::Phrases;
 use service::Service;
 use service::check::{Level, ServiceCheck};
@@ -46,14 +45,13 @@ fn failing_line(words: &Phrases, check: &ServiceCheck) -> Line {
 
 /// Checks everything that the service needs, and lists the missing signals.
 pub(super) async fn doctor(service: &Service, slack: &Slack, examine: Examine, reply: &Reply<'_>) {
-    let Service { config, store, words, logs, reloads, .. } = service;
+    let Service { config, words, .. } = service;
     let fleet = &Fleet::of(service, None);
     let now = clock::now();
     let (window, deadline) = (fleet.diagnosing.window, fleet.diagnosing.deadline);
     let clients = clients(fleet, reply);
-    let client_refs: Vec<&Prometheus> = clients.iter().collect();
     let slack = SlackProbe::new(slack.clone());
-    let live = readiness::checks(store, &client_refs, Some(&slack), config, None, logs, reloads);
+    let live = readiness::checks(service, Some(&slack), None);
     let coverages = join_all(clients.iter().map(|p| coverage(fleet.library, p, now, window, deadline)));
     let (checks, live, coverages) = join3(examine(Arc::new(config.clone())), live, coverages).await;
     let checks = merged(checks, live);
@@ -66,15 +64,10 @@ pub(super) async fn doctor(service: &Service, slack: &Slack, examine: Examine, r
     parts.push(Block::Section(words.text("doctor-parts", &[]), lines));
     for coverage in coverages {
         let missing: Vec<_> = coverage.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
-        let blind = coverage
-            .playbooks
-            .iter()
-            .filter(|playbook| playbook.eyes == findings::health::CoverageLimit::Blind)
-            .count();
-        let mut lines = vec![words.line(
-            "doctor-signals",
-            &[("missing", missing.len().into()), ("of", coverage.signals.len().into()), ("blind", blind.into())],
-        )];
+        let blind = coverage.playbooks.iter().filter(|playbook| playbook.eyes == CoverageLimit::Blind).count();
+        let counts =
+            [("missing", missing.len().into()), ("of", coverage.signals.len().into()), ("blind", blind.into())];
+        let mut lines = vec![words.line("doctor-signals", &counts)];
         let mut enables: Vec<(&str, Vec<&str>)> = Vec::new();
         for signal in &missing {
             let Some(enable) = signal.enable.as_deref() else { continue };
