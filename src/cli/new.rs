@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
@@ -109,8 +109,8 @@ pub(super) fn run(args: NewArgs) -> anyhow::Result<ExitCode> {
             (skeleton::signal(&library, new), Some(explain))
         }
     };
-    let files = files.map_err(|error| anyhow!(error))?;
     // All are checked before the first is written: a file that exists leaves no half of a skeleton.
+    let files = files?;
     let mut fresh = files.iter().filter(|file| !file.grown).map(|file| dir.join(&file.path));
     if let Some(path) = fresh.find(|path| path.exists()) {
         bail!("{} exists: nothing was written", path.display());

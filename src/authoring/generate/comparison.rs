@@ -1,6 +1,7 @@
 //! Evidence as an expression over the recorded series.
 
 use super::recording::{RecordingRule, tells};
+use super::rule_options::RuleProblem;
 use super::yaml::indented;
 use knowledge::playbook::{AlertScope, Condition, Evidence, Library, Reference};
 use knowledge::signal::{Engine, EngineKind};
@@ -36,7 +37,7 @@ pub(super) fn part(
     evidence: &Evidence,
     each: AlertScope,
     series: &ComparedSeries<'_>,
-) -> Result<Part, String> {
+) -> Result<Part, RuleProblem> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
         let recorded = RecordingRule { signal, each };
         let mut own = compared(library, recorded, when, series)?;
@@ -47,7 +48,7 @@ pub(super) fn part(
     }
     let mut alternatives =
         evidence.any.iter().map(|e| part(library, e, each, series)).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let mut joined = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
+    let mut joined = alternatives.next().ok_or(RuleProblem::NoSignal)?;
     let mut either = vec![indented(&joined.expr)];
     for other in alternatives {
         joined.labels.retain(|label| other.labels.contains(label));
@@ -67,10 +68,10 @@ pub(super) fn whole(
     library: &Library,
     recorded: RecordingRule<'_>,
     series: &ComparedSeries<'_>,
-) -> Result<Part, String> {
+) -> Result<Part, RuleProblem> {
     let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, recorded.signal)).collect();
     if tellers.is_empty() {
-        return Err(format!("no engine tells `{}` in PromQL alone", recorded.signal));
+        return Err(RuleProblem::NoEngine(recorded.signal.to_owned()));
     }
     Ok(Part {
         expr: (series.name)(recorded),
@@ -85,11 +86,11 @@ fn compared(
     recorded: RecordingRule<'_>,
     when: &Condition,
     series: &ComparedSeries<'_>,
-) -> Result<Part, String> {
-    let signal = recorded.signal;
+) -> Result<Part, RuleProblem> {
+    let refused = |why| RuleProblem::Condition(format!("{} {when}", recorded.signal), why);
     let whole = whole(library, recorded, series)?;
     if when.comparisons().is_empty() {
-        return Err(format!("`{signal} {when}` compares with no number"));
+        return Err(refused("compares with no number"));
     }
     let name = &whole.expr;
     let comparisons: Vec<String> = when
@@ -101,7 +102,7 @@ fn compared(
                 Reference::Number(limit) => Ok(format!("{op} {limit}")),
                 // The same time a day earlier, as in a diagnosis.
                 Reference::Baseline(times) => Ok(format!("{op} {times} * ({name} offset 1d)")),
-                Reference::Peers(_) => Err(format!("`{signal} {when}` compares replicas with each other")),
+                Reference::Peers(_) => Err(refused("compares replicas with each other")),
             }
         })
         .collect::<Result<_, _>>()?;

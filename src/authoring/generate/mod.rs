@@ -23,7 +23,7 @@ pub use dashboard::dashboard;
 pub use engines::{UnknownEngine, keep_engines, keep_labels};
 pub use format::format_reference;
 pub(crate) use pool_kinds::told;
-pub use rule_options::{RuleError, RuleOptions};
+pub use rule_options::{RuleError, RuleOptions, RuleProblem};
 pub use rules::{prometheus_rule, rules};
 pub use runbook::runbook;
 pub use schema::{FileKind, KINDS, schema};

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::comparison::{PLAIN, part};
 use super::recording::{RecordingRule, record, tells};
-use super::rule_options::{RuleError, pool_matchers};
+use super::rule_options::{RuleError, RuleProblem, pool_matchers};
 use super::yaml::RuleGroup;
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, PoolKind, Reference};
 use knowledge::signal::{EngineKind, matchers, recorded_name};
@@ -46,7 +46,7 @@ enum Told {
 ///
 /// # Errors
 /// If recorded series cannot tell it.
-pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, String> {
+pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, RuleProblem> {
     let (mut head, mut rest) = (None, String::new());
     for evidence in &kind.when {
         let on = pools_in_common(library, Evidence::checks(evidence).into_iter().map(|(signal, _)| signal));
@@ -56,7 +56,7 @@ pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, String>
             Told::NotOf(expr) => rest.push_str(&format!("\nunless on ({on}) ({expr})")),
         }
     }
-    let (head, evidence) = head.ok_or("each of its conditions holds for pools without data too")?;
+    let (head, evidence) = head.ok_or(RuleProblem::HoldsWithoutData)?;
     for declared in library.promised.iter().filter(|promised| promised.slo.kind.is_some()) {
         let own = matchers(&pool_matchers(declared));
         let series: BTreeSet<&str> = Evidence::checks(evidence).into_iter().map(|(signal, _)| signal).collect();
@@ -66,25 +66,26 @@ pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, String>
     Ok(head + &rest)
 }
 
-fn one(library: &Library, evidence: &Evidence) -> Result<Told, String> {
+fn one(library: &Library, evidence: &Evidence) -> Result<Told, RuleProblem> {
     let Some((signal, when)) = evidence.signal.as_deref().zip(evidence.when.as_ref()) else {
         return any(library, &evidence.any);
     };
     if !library.engines.values().any(|engine| tells(engine, signal)) {
-        return Err(format!("no engine tells `{signal}` in PromQL alone"));
+        return Err(RuleProblem::NoEngine(signal.to_owned()));
     }
     match when {
         Condition::Present => Ok(Told::Of(recorded_name(signal, false))),
         Condition::NoData => Ok(Told::NotOf(recorded_name(signal, false))),
         Condition::Absent => {
-            Err(format!("`{signal} {when}`: recorded series do not tell who was asked, write `no data`"))
+            let why = "needs to know who was asked, which recorded series do not tell: write `no data`";
+            Err(RuleProblem::Condition(format!("{signal} {when}"), why))
         }
         Condition::All(_) => Ok(Told::Of(part(library, evidence, AlertScope::Pool, &PLAIN)?.expr)),
     }
 }
 
 /// Returns the pools for which one of several holds; where one is "no data", those that have data and for which none holds.
-fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, String> {
+fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, RuleProblem> {
     let (mut of, mut not_of) = (Vec::new(), Vec::new());
     for alternative in alternatives {
         match one(library, alternative)? {
@@ -97,7 +98,7 @@ fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, String> {
         (of, none) if none.is_empty() && !of.is_empty() => Ok(Told::Of(format!("({of})"))),
         (of, not_of) if of.is_empty() && !not_of.is_empty() => Ok(Told::NotOf(not_of)),
         (of, not_of) if !of.is_empty() => Ok(Told::NotOf(format!("{not_of} unless on ({POOL}) ({of})"))),
-        _ => Err("a condition has neither `signal` with `when` nor `any`".to_owned()),
+        _ => Err(RuleProblem::NoSignal),
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
     use knowledge::playbook::load;
     use serde_json::{Value, json};
 
-    fn of(when: Value) -> Result<String, String> {
+    fn of(when: Value) -> Result<String, RuleProblem> {
         let kind = json!({ "kind": "k", "title": "t", "factors": { "ttft_p99": 2 }, "when": when });
         told(&load(None).unwrap(), &serde_json::from_value(kind).unwrap())
     }
@@ -189,9 +190,9 @@ mod tests {
             (json!({ "signal": "ttft_p99", "when": "no data" }), "without data too"),
             (json!({ "signal": "ttft_p99", "when": "> 2x peers" }), "compares replicas"),
             (json!({ "signal": "no_such", "when": "> 2" }), "no engine tells `no_such`"),
-            (json!({ "any": [] }), "neither"),
+            (json!({ "any": [] }), "needs either"),
         ] {
-            let refused = of(json!([when])).unwrap_err();
+            let refused = of(json!([when])).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
     }

@@ -26,7 +26,25 @@ pub struct RuleError {
     /// The alert with its playbook, or the kind of pools.
     pub what: String,
     /// The reason.
-    pub why: String,
+    pub why: RuleProblem,
+}
+
+/// The reason why Prometheus alone cannot evaluate a condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum RuleProblem {
+    #[error("`when` is empty")]
+    Empty,
+    #[error("each entry of `when` needs either `signal` with `when`, or `any`")]
+    NoSignal,
+    #[error("no engine tells `{0}` in PromQL alone")]
+    NoEngine(String),
+    #[error("`{0}` {1}")]
+    Condition(String, &'static str),
+    #[error("each of its conditions holds for pools without data too")]
+    HoldsWithoutData,
+    #[error("`for: {0}` is no duration")]
+    Hold(String),
 }
 
 /// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.

@@ -8,7 +8,7 @@ use super::budget;
 use super::comparison::{ComparedSeries, PLAIN, part, whole};
 use super::pool_kinds;
 use super::recording::{self, RecordingRule};
-use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, held, pool_matchers};
+use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, RuleProblem, held, pool_matchers};
 use super::yaml::{RuleGroup, block, indented, text};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives};
 use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
@@ -65,7 +65,7 @@ fn groups(library: &Library, options: &RuleOptions) -> Result<Vec<RuleGroup>, Ru
             let hold = match options.hold {
                 Some(hold) => hold,
                 None => humantime::parse_duration(&alert.hold)
-                    .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
+                    .map_err(|_| refused(RuleProblem::Hold(alert.hold.clone())))?,
             };
             let expr = exprs.join("\nor\n");
             write_rule(&mut group.rules, library, playbook, alert, &expr, hold, &options.runbook_base);
@@ -144,7 +144,7 @@ fn humanized(signal: &Signal) -> &'static str {
 }
 
 /// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
-fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
+fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, RuleProblem> {
     let kinds = |recorded: RecordingRule<'_>, when: &Condition| pool_kinds::within_limit(library, recorded, when);
     let compared = |series: &ComparedSeries<'_>| expression(library, alert, series);
     let mut general_expr = match &alert.over {
@@ -216,9 +216,9 @@ fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
 }
 
 /// Joins the alert's checks over the recorded series on their common labels; those without data are taken away.
-fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String, String> {
+fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String, RuleProblem> {
     let mut checks = alert.when.iter();
-    let first = checks.next().ok_or("`when` is empty")?;
+    let first = checks.next().ok_or(RuleProblem::Empty)?;
     let mut joined = part(library, first, alert.each, series)?;
     for evidence in checks {
         let absent = evidence.signal.as_deref().filter(|_| evidence.when == Some(Condition::NoData));
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
-        let why = |hold, when| with_alert(hold, when).unwrap_err().why;
+        let why = |hold, when| with_alert(hold, when).unwrap_err().why.to_string();
         assert_eq!(why("5m", Some("absent")), "`ttft_burn absent` compares with no number");
         assert_eq!(why("5m", Some("> 2x peers")), "`ttft_burn > 2x peers` compares replicas with each other");
         assert_eq!(why("5m", None), "`when` is empty");

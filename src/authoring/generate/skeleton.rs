@@ -1,5 +1,7 @@
 //! Skeletons of new data: files that load and pass their test, in which `TODO` marks what a person fills in.
 
+use anyhow::{Context, anyhow, bail, ensure};
+
 use knowledge::playbook::{CATALOG, Library, PlaybookKind, SourceFile, shipped, suggestion};
 use knowledge::signal::{Engine, Unit};
 
@@ -56,7 +58,7 @@ pub struct NewSignal<'a> {
 ///
 /// # Errors
 /// If the id is not an id, or is taken.
-pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> Result<Vec<NewFile>, String> {
+pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> anyhow::Result<Vec<NewFile>> {
     let (name, test_name) = (format!("{id}.yaml"), format!("{id}.test.yaml"));
     free(library, id, &name)?;
     free(library, id, &test_name)?;
@@ -125,7 +127,7 @@ cases:
 ///
 /// # Errors
 /// If the id is not an id, or is taken.
-pub fn cause(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
+pub fn cause(library: &Library, id: &str) -> anyhow::Result<Vec<NewFile>> {
     let path = format!("causes/{id}.yaml");
     free(library, id, &path)?;
     let text = format!(
@@ -151,27 +153,23 @@ now:
 ///
 /// # Errors
 /// If the id is not an id or names something else, there is no such engine, or the engine already reports the signal.
-pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, String> {
+pub fn signal(library: &Library, new: NewSignal<'_>) -> anyhow::Result<Vec<NewFile>> {
     let NewSignal { id, engine, query, .. } = new;
     words(id, '_')?;
     let Some(engine) = library.engines.get(engine) else {
         let hint = suggestion(engine, library.engines.keys().map(String::as_str));
-        return Err(match hint {
-            Some(hint) => format!("unknown engine `{engine}`: {hint}"),
-            None => format!("unknown engine `{engine}`: write its file `signals/{engine}.yaml` first"),
-        });
+        let hint = hint.unwrap_or_else(|| format!("write its file `signals/{engine}.yaml` first"));
+        bail!("unknown engine `{engine}`: {hint}");
     };
     let mut files = Vec::new();
     if !library.signals.contains_key(id) {
-        if library.ids().any(|existing| existing == id) {
-            return Err(format!("`{id}` is taken: ids are unique over all data"));
-        }
+        ensure!(library.ids().all(|existing| existing != id), "`{id}` is taken: ids are unique over all data");
         files.push(with_entry(library, CATALOG, "schema: 1\nsignals:\n", id, &definition(new, engine))?);
     }
     let path = format!("signals/{}.yaml", engine.engine);
     if !new.replace && engine.signals.get(id).is_some_and(|entry| entry.query.is_some()) {
         let engine = &engine.engine;
-        return Err(format!("`{engine}` tells `{id}` already: `--replace` puts your query in its place"));
+        bail!("`{engine}` tells `{id}` already: `--replace` puts your query in its place");
     }
     let start = format!("# Joins the shipped file of this name.\nengine: {}\nschema: 1\nsignals:\n", engine.engine);
     files.push(with_entry(library, &path, &start, id, &format!("{id}:\n  query: {}\n", value(query)))?);
@@ -204,26 +202,25 @@ fn definition(new: NewSignal<'_>, engine: &Engine) -> String {
 }
 
 /// Returns the user's file at `path`, else `start`, with an entry more under `signals:`.
-fn with_entry(library: &Library, path: &str, start: &str, id: &str, entry: &str) -> Result<NewFile, String> {
+fn with_entry(library: &Library, path: &str, start: &str, id: &str, entry: &str) -> anyhow::Result<NewFile> {
     let own = library.joined(path).or_else(|| library.files.get(path)).filter(|file| file.own);
     let text = own.map_or(start, |file| &file.text);
-    let text = inserted(text, id, entry).map_err(|error| format!("`{path}` {error}"))?;
+    let text = inserted(text, id, entry).map_err(|error| anyhow!("`{path}` {error}"))?;
     Ok(NewFile { path: path.to_owned(), text, grown: own.is_some() })
 }
 
 /// Inserts an entry at the end of the block `signals:`, which may be `{}`, with the indentation of its neighbours.
-fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
+fn inserted(text: &str, id: &str, entry: &str) -> anyhow::Result<String> {
     let lines: Vec<&str> = text.lines().collect();
     let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENING_LINES.contains(&key.trim_end()));
-    let begin = lines.iter().position(opens).ok_or("has no block `signals:` to put it under")? + 1;
+    let begin = lines.iter().position(opens).context("has no block `signals:` to put it under")? + 1;
     let inside = |line: &&&str| line.is_empty() || line.starts_with([' ', '#']);
     let block: Vec<&str> = lines.iter().skip(begin).take_while(inside).copied().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
     let is_content = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let pad = " ".repeat(block.iter().copied().find(is_content).map_or(2, indent));
-    if block.iter().any(|line| line.starts_with(&format!("{pad}{id}:"))) {
-        return Err(format!("has an entry `{id}`: change it there"));
-    }
+    let is_own = |line: &&str| line.starts_with(&format!("{pad}{id}:"));
+    ensure!(!block.iter().any(is_own), "has an entry `{id}`: change it there");
     // What stands between the last entry and the next key belongs to that key.
     let end = begin + block.iter().rposition(is_content).map_or(0, |last| last + 1);
     let entry: String = entry.lines().map(|line| format!("{pad}{line}\n")).collect();
@@ -234,28 +231,24 @@ fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
 }
 
 /// Checks that an id of a playbook or a cause is free.
-fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
+fn free(library: &Library, id: &str, path: &str) -> anyhow::Result<()> {
     words(id, '-')?;
     let own = |file: &&SourceFile| file.own;
     if let Some(file) = library.files.get(path).filter(own) {
-        return Err(format!("{} exists", file.path));
+        bail!("{} exists", file.path);
     }
-    if shipped().contains_key(path) || library.ids().any(|existing| existing == id) {
-        return Err(format!("`{id}` is taken: ids are unique over all data"));
-    }
+    let is_taken = shipped().contains_key(path) || library.ids().any(|existing| existing == id);
+    ensure!(!is_taken, "`{id}` is taken: ids are unique over all data");
     Ok(())
 }
 
 /// Checks that an id is lower-case words of letters and digits, joined by `joint`.
-fn words(id: &str, joint: char) -> Result<(), String> {
-    if id == "null" {
-        return Err("`null` is no id: YAML reads it as no value".to_owned());
-    }
+fn words(id: &str, joint: char) -> anyhow::Result<()> {
+    ensure!(id != "null", "`null` is no id: YAML reads it as no value");
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    match id.starts_with(|c: char| c.is_ascii_lowercase()) && id.split(joint).all(word) {
-        true => Ok(()),
-        false => Err(format!("`{id}` is no id: expected lower-case words joined by `{joint}`")),
-    }
+    let is_id = id.starts_with(|c: char| c.is_ascii_lowercase()) && id.split(joint).all(word);
+    ensure!(is_id, "`{id}` is no id: expected lower-case words joined by `{joint}`");
+    Ok(())
 }
 
 /// Writes PromQL as a value of `query:`: a line in quotes, several as a block, because a comment ends with its line.
@@ -282,14 +275,17 @@ mod tests {
             grown("signals: # ours\n    a:\n        query: y\n\n# what restarts\nchanges:\n  x: y\n"),
             "signals: # ours\n    a:\n        query: y\n    b:\n      query: 'x'\n\n# what restarts\nchanges:\n  x: y\n"
         );
-        assert_eq!(inserted("signals:\n  b: {}\n", "b", entry).unwrap_err(), "has an entry `b`: change it there");
-        assert!(inserted("signals: { a: {} }\n", "b", entry).unwrap_err().contains("no block"));
+        assert_eq!(
+            inserted("signals:\n  b: {}\n", "b", entry).unwrap_err().to_string(),
+            "has an entry `b`: change it there"
+        );
+        assert!(inserted("signals: { a: {} }\n", "b", entry).unwrap_err().to_string().contains("no block"));
     }
 
     #[test]
     fn an_id_is_lower_case_words() {
         for id in ["a", "chat-slow", "gpu-2-hot"] {
-            assert_eq!(words(id, '-'), Ok(()), "{id}");
+            assert!(words(id, '-').is_ok(), "{id}");
         }
         for id in ["", "Chat", "2-hot", "a--b", "a-", "a_b", "../a", "a.test", "ä", "a b"] {
             assert!(words(id, '-').is_err(), "{id}");

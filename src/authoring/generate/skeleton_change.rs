@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use anyhow::bail;
+
 use super::skeleton::NewFile;
 use super::yaml::quoted;
 use knowledge::playbook::{Evidence, Library, SourceFile, Step, nearest, phrases, suggestion};
@@ -14,12 +16,12 @@ pub const PHRASES: &str = "phrases/en/own.ftl";
 ///
 /// # Errors
 /// If there is no such playbook or cause, or it is the user's own.
-pub fn override_of(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
+pub fn override_of(library: &Library, id: &str) -> anyhow::Result<Vec<NewFile>> {
     let Some((node, path)) = library.node_by_id(id) else {
-        return Err(format!("there is no playbook or cause `{id}`: {}", library.similar_ids(id)));
+        bail!("there is no playbook or cause `{id}`: {}", library.similar_ids(id));
     };
     if let Some(own) = library.files.get(&path).filter(|file| file.own) {
-        return Err(format!("`{id}` is in your own file: change it in {}", own.path));
+        bail!("`{id}` is in your own file: change it in {}", own.path);
     }
     let id = node.id;
     let mut text = format!(
@@ -80,17 +82,17 @@ fn steps(key: &str, steps: &[Step]) -> String {
 ///
 /// # Errors
 /// If there is no such phrase, or a user's file has it.
-pub fn phrase(own: &[SourceFile], dir: &Path, key: &str) -> Result<Vec<NewFile>, String> {
+pub fn phrase(own: &[SourceFile], dir: &Path, key: &str) -> anyhow::Result<Vec<NewFile>> {
     let shipped = phrases();
     let Some(text) = shipped.iter().find_map(|file| entry(&file.text, key)) else {
         let keys = shipped.iter().flat_map(|file| file.text.lines().filter_map(|line| Some(line.split_once(" =")?.0)));
         let keys: Vec<&str> = keys.filter(|key| !key.starts_with([' ', '#'])).collect();
         let near = nearest(key, keys.iter().copied()).into_iter().take(5).collect::<Vec<_>>().join("`, `");
         let hint = suggestion(key, keys).unwrap_or_else(|| format!("the most similar ones are `{near}`"));
-        return Err(format!("there is no phrase `{key}`: {hint}"));
+        bail!("there is no phrase `{key}`: {hint}");
     };
     if let Some(file) = own.iter().find(|file| entry(&file.text, key).is_some()) {
-        return Err(format!("{} has a phrase `{key}`: change it there", file.path));
+        bail!("{} has a phrase `{key}`: change it there", file.path);
     }
     let path = dir.join(PHRASES);
     let own = own.iter().find(|file| Path::new(&file.path) == path);
