@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(values_of(&[], &observations, &services(&["a", "b"]), RunsOn::Pods), []);
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence =
-            vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
+            vec![EvidenceResult { signal: AUTOSCALERS[0].to_owned(), ..names(&["keda-hpa-vllm"]) }];
         let (library, detection, nodes, request) =
             (load(None).unwrap(), DetectionResult::default(), BTreeMap::new(), request(&[]));
         let values = placeholder_values(
