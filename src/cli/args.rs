@@ -164,6 +164,9 @@ pub struct DoctorArgs {
     /// Also query every signal: which have data, which playbooks lack signals, and how to enable them.
     #[arg(long)]
     pub signals: bool,
+    /// A file with rules or a dashboard: which metrics it reads that newer engines no longer have; repeat for more.
+    #[arg(long, value_name = "FILE")]
+    pub names: Vec<PathBuf>,
     /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,

@@ -43,7 +43,7 @@ pub(super) fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
         (None, None) => Vec::new(),
     };
     block_on(async {
-        run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals).await;
+        run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals, &args.names).await;
         Ok(findings)
     })
 }

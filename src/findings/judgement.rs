@@ -216,9 +216,14 @@ pub struct Onset {
     /// The time of the onset.
     #[schemars(with = "String")]
     pub at: Timestamp,
-    /// Distance of the moments that were compared, in seconds: onsets closer than two of them have no order.
-    #[serde(default, skip_serializing_if = "crate::observation::no_step")]
+    /// Distance of the moments that were compared, in seconds, 0 if unknown: onsets closer than two of them have no order.
+    #[serde(default, skip_serializing_if = "no_step")]
     pub step_seconds: i64,
+}
+
+/// Returns true if the onsets are not from a range of moments.
+pub(crate) fn no_step(seconds: &i64) -> bool {
+    *seconds == 0
 }
 
 /// The symptom, confirmed or not.

@@ -90,13 +90,8 @@ pub struct Observations {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_since: BTreeMap<String, Timestamp>,
     /// Distance of the moments that `held_since` is read at, in seconds.
-    #[serde(default, skip_serializing_if = "no_step")]
+    #[serde(default, skip_serializing_if = "crate::judgement::no_step")]
     pub held_step_seconds: i64,
-}
-
-/// Returns true if the onsets are not from a range of moments.
-pub(crate) fn no_step(seconds: &i64) -> bool {
-    *seconds == 0
 }
 
 impl Observations {

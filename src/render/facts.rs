@@ -208,7 +208,8 @@ pub(super) fn pool_name(labels: &Labels) -> String {
 pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Phrases) -> Option<Line> {
     let root = diagnosis.root()?;
     let step = diagnosis.timeline.iter().map(|onset| onset.step_seconds).max().unwrap_or(0);
-    let late = late.max(Duration::from_secs(u64::try_from(2 * step - 1).unwrap_or(0)));
+    let apart = u64::try_from(step.saturating_mul(2).saturating_sub(1)).unwrap_or(0);
+    let late = late.max(Duration::from_secs(apart));
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
     let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);

@@ -188,15 +188,19 @@ fn a_time_is_taken_as_the_tool_prints_it() {
 }
 
 #[test]
-fn explain_prints_the_whole_tree() {
+fn explain_prints_a_playbook_with_its_causes_by_name_and_each_cause_by_its_own() {
     let output = run(&["explain", "high-ttft"], None);
     let said = text(&output.stdout);
     assert!(output.status.success());
-    for expected in
-        ["Impact", "← KV cache is exhausted [kv-cache-full]", "← prompts became longer [longer-prompts]", "fix now"]
+    for expected in ["Impact", "← KV cache is exhausted [kv-cache-full]", "longer-prompts, longer-outputs", "fix now"]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }
+    // A model reads it as one answer of a tool.
+    assert!(said.len() < 8_000, "{} bytes", said.len());
+    let output = run(&["explain", "longer-prompts"], None);
+    let said = text(&output.stdout);
+    assert!(said.contains("must: prompt length > 1.3x baseline") && said.contains("fix now"), "{said}");
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn explain_knows_codes_xids_flags_lines_signals_and_engines() {
         (&["log", "NVRM: Xid (PCI:0000:3b:00): 12, pid=1"], &["Xid 12: not used on Ampere"]),
         (
             &["log", "torch.OutOfMemoryError: CUDA"],
-            &["(whichever engine: cuda, sglang, tgi, vllm; gpu-oom)", "\nvllm\n  means"],
+            &["(in the logs of cuda, sglang, tgi, vllm; gpu-oom)", "\nvllm\n  means"],
         ),
         (&["litellm", "429"], &["RouterRateLimitError", "BudgetExceededError (litellm >= 1.84 < 1.104)"]),
         (&["flag", "--swap-space"], &["vllm          gone in 0.18"]),

@@ -164,6 +164,49 @@ fn what_is_wrong_in_the_configuration_is_named_with_its_line() {
 }
 
 #[test]
+fn names_of_metrics_that_newer_engines_lack_are_found_in_own_rules_and_dashboards() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let expression = "avg(vllm:gpu_cache_usage_perc) > 0.9";
+    let rules = file(
+        "rules.yaml",
+        &format!(
+            "groups:\n- name: g\n  rules:\n  - {{ alert: Full, expr: \"{expression}\" }}\n\
+             \x20 - alert: Both\n    expr: |\n      vllm:kv_cache_usage_perc > 0.9\n        or vllm:gpu_cache_usage_perc > 0.9\n\
+             \x20 - {{ record: slow, expr: \"rate(vllm:time_per_output_token_seconds_bucket[5m])\" }}\n\
+             \x20 - {{ alert: Swapped, expr: \"vllm:num_requests_swapped\" }}\n"
+        ),
+    );
+    let dashboard =
+        file("dashboard.json", &format!(r#"{{"panels":[{{"title":"Cache","targets":[{{"expr":"{expression}"}}]}}]}}"#));
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/llm-diagnose.rules.yaml");
+    let output = doctor(&["--names", &rules, "--names", &dashboard, "--names", shipped, "--output", "json"], None);
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (level, found, todo) = line(&findings, &format!("names in {rules}"));
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!((level, lines.len()), ("warn", 4), "{found}");
+    assert!(todo.contains("new or old"), "{todo}");
+    for expected in [
+        "`vllm:gpu_cache_usage_perc` is not in vllm 0.11 and newer: write `vllm:kv_cache_usage_perc` (Full)",
+        "`vllm:num_requests_swapped` is not in vllm 0.8.5 and newer: no metric has its place (Swapped)",
+        "`vllm:time_per_output_token_seconds` is not in vllm 0.12 and newer: write \
+         `vllm:inter_token_latency_seconds` (slow)",
+    ] {
+        assert!(lines.contains(&expected), "{expected}: {found}");
+    }
+    let (level, found, _) = line(&findings, &format!("names in {dashboard}"));
+    assert!(level == "warn" && found.contains("write `vllm:kv_cache_usage_perc` (Cache)"), "{found}");
+    assert_eq!(line(&findings, &format!("names in {shipped}")).0, "ok");
+    let output = doctor(&["--names", "/nowhere.yaml", "--output", "json"], None);
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(line(&findings, "names in /nowhere.yaml").0, "fail");
+}
+
+#[test]
 fn an_address_that_nothing_can_listen_on_is_a_finding() {
     for listen in ["nonsense", "127.0.0.1", "127.0.0.1:70000"] {
         let (findings, status) =

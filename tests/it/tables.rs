@@ -173,7 +173,10 @@ fn a_kernel_s_line_means_what_the_table_of_xids_says() {
     };
     assert_eq!(of("xid-critical"), counted(XidCounts::Critical));
     assert_eq!(of("xid-application"), counted(XidCounts::Application));
-    assert_eq!(of("xid-informational"), counted(XidCounts::Neither));
+    // Of numbers that no GPU of today writes nothing is said.
+    let unused = library().tables.xid.rows.iter().filter(|row| row.immediate == "CONTACT_SUPPORT");
+    let unused: BTreeSet<u32> = unused.flat_map(|row| row.codes()).collect();
+    assert_eq!(of("xid-informational"), &counted(XidCounts::Neither) - &unused);
 }
 
 /// What is found when this stands in a user's own `tables/xid.yaml` or another table.

@@ -1,5 +1,6 @@
 //! The checks of everything that the service needs, each with its remedy.
 
+mod names;
 mod slack;
 mod slo;
 mod sources;
@@ -73,17 +74,19 @@ impl Findings {
 /// Runs the checks for a running service: all but those of the signals, which the service reports separately.
 pub async fn examine(config: Arc<Config>) -> Vec<ServiceCheck> {
     let mut findings = Findings::default();
-    run_checks(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
+    run_checks(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false, &[]).await;
     findings.checks
 }
 
-/// Runs all checks, for the shell and for Slack; those of the signals only with `signals`.
+/// Runs all checks, for the shell and for Slack; those of the signals only with `signals`. `files` are rules and
+/// dashboards in which names of metrics are looked for.
 pub async fn run_checks(
     findings: &mut Findings,
     config: Option<&Config>,
     dir: Option<&Path>,
     prometheuses: &[prom::Config],
     signals: bool,
+    files: &[PathBuf],
 ) {
     let mut library = playbooks(findings, dir);
     if let (Some(config), Some(library)) = (config, &mut library)
@@ -98,6 +101,9 @@ pub async fn run_checks(
             None => store(findings, &state_directory(config)),
         }
         webhook(findings, config);
+    }
+    if let Some(library) = &library {
+        names::files(findings, library, files);
     }
     prometheus_entries(findings, prometheuses);
     let clients = clients(findings, prometheuses);
@@ -322,6 +328,7 @@ async fn prometheus(
     let Some(library) = library else { return false };
     let at = Timestamp::from_millisecond((server_seconds * 1e3) as i64).unwrap_or(sent_time);
     age(findings, &name, client, library, at).await;
+    names::rules(findings, &name, client, library).await;
     let settings = settings.cloned().unwrap_or_default().diagnose;
     slo::check(findings, &name, client, library, at, settings.window).await;
     if signals {

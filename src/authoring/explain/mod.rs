@@ -1,4 +1,5 @@
-//! The `explain` command: a playbook or cause with its causes by name, or a single item: a lint, a code, an Xid, a flag, a log line. Pure.
+//! The `explain` command: a playbook or cause with its causes by name, or a single item (a lint, a code, an Xid, a flag,
+//! a log line). Pure.
 
 mod lint;
 mod queries;
@@ -91,12 +92,12 @@ fn playbook(library: &Library, id: &str) -> String {
         }
     }
     out.push_str(&format!("\n{bold}Diagnosis{bold:#}{}\n", changed(library, node.id)));
-    tree(&mut out, library, node);
+    diagnosis(&mut out, library, node);
     out
 }
 
-/// Prints the checks and steps of a playbook or cause, and a line for each of its causes: each is explained by its id.
-fn tree(out: &mut String, library: &Library, node: Node<'_>) {
+/// Prints the checks and steps of a playbook or cause, and its causes by name.
+fn diagnosis(out: &mut String, library: &Library, node: Node<'_>) {
     for evidence in node.evidence {
         out.push_str(&format!("{}\n", check(library, evidence)));
     }
@@ -106,14 +107,15 @@ fn tree(out: &mut String, library: &Library, node: Node<'_>) {
         return;
     }
     let bold = anstyle::Style::new().bold();
-    out.push_str(&format!("\n{bold}Causes{bold:#} (`llm-diagnose explain ID` has the checks and steps of each)\n"));
+    out.push_str(&format!("\n{bold}Causes{bold:#} (`explain ID` has the checks and steps of each)\n"));
     for entry in node.causes {
         let Some(child) = library.node(entry) else {
             out.push_str(&format!("← {} (unknown: run `llm-diagnose check`)\n", entry.target()));
             continue;
         };
         out.push_str(&format!("← {bold}{}{bold:#} [{}]{}\n", child.title, child.id, changed(library, child.id)));
-        let further: Vec<&str> = child.causes.iter().map(|entry| entry.target()).collect();
+        let named = |id: &str| format!("{id}{}", changed(library, id));
+        let further: Vec<String> = child.causes.iter().map(|entry| named(entry.target())).collect();
         if !further.is_empty() {
             out.push_str(&format!("    ← {}\n", further.join(", ")));
         }

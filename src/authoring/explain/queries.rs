@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::node;
 use findings::{Diagnosis, checked_queries};
 use knowledge::playbook::{Library, Node};
-use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
+use knowledge::signal::{Engine, Fill, Matcher, SignalQuery, fill, matchers};
 
 /// The default rate window.
 const WINDOW: Duration = Duration::from_secs(300);
@@ -21,17 +21,19 @@ pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -
     }
     let labels: Vec<Matcher> = labels.iter().map(|(name, value)| Matcher::one(name, value)).collect();
     let scope = matchers(&labels);
-    let filled = |engine: &Engine, query: &str| {
+    let filled = |engine: &Engine, entry: &SignalQuery, query: &str| {
         let target = engine.target();
-        fill(query, &Fill { scope: &scope, workload: &scope, window: WINDOW, target: &target, ..Fill::default() })
+        let own = entry.window.as_deref().and_then(|window| humantime::parse_duration(window).ok());
+        let window = own.unwrap_or(WINDOW);
+        fill(query, &Fill { scope: &scope, workload: &scope, window, target: &target, ..Fill::default() })
     };
     let mut out = String::new();
     for signal in signals {
         let title = library.signals.get(signal).map_or(signal, |definition| definition.title.as_str());
         for engine in library.engines.values() {
-            let query = engine.signals.get(signal).and_then(|entry| entry.query.as_ref());
-            if let Some(query) = query {
-                out.push_str(&one(&format!("{title} ({})", engine.engine), &filled(engine, query)));
+            let entry = engine.signals.get(signal).and_then(|entry| Some((entry, entry.query.as_ref()?)));
+            if let Some((entry, query)) = entry {
+                out.push_str(&one(&format!("{title} ({})", engine.engine), &filled(engine, entry, query)));
             }
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
         codes.sort_unstable();
         let known =
             codes.first().zip(codes.last()).map_or_else(String::new, |(a, b)| format!("known are {a} to {b}; "));
-        let hint = format!("{known}a newer one may be in {}, and any is the driver's, for support", address(library));
+        let hint = format!("{known}a newer one may be in {}; give support the whole line", address(library));
         return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
     };
     let counts = match row.counts {
@@ -81,7 +81,7 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
     if matches.is_empty() {
         let code = text.split_once("Xid (").and_then(|(_, rest)| rest.split_once("): "));
         if let Some((_, rest)) = code {
-            return xid(library, rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+            return xid(library, rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
         }
         // Another number is another thing, however alike the words are.
         let numbers = |text: &str| -> BTreeSet<String> {
@@ -99,7 +99,7 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
         && !others.is_empty()
         && findings.len() == matches.len()
         && first.cause.is_some()
-        && others.iter().all(|(_, finding)| (&finding.cause, finding.rank) == (&first.cause, first.rank))
+        && others.iter().all(|(_, finding)| common(finding) == common(first))
     {
         return Ok(shared(library, first, &findings));
     }
@@ -123,10 +123,16 @@ fn rank(finding: &LogFinding) -> &'static str {
     }
 }
 
+/// Returns what findings must share to be explained as one.
+fn common(finding: &LogFinding) -> (&str, Option<&str>, LogRank, Option<&str>, u64) {
+    let LogFinding { id, cause, rank, tells, harmless_up_to, .. } = finding;
+    (id, cause.as_deref(), *rank, tells.as_deref(), (*harmless_up_to).into())
+}
+
 /// Explains a line that several engines write alike: once what is common, then the part of each engine.
 fn shared(library: &Library, first: &LogFinding, findings: &[(&LogFile, &LogFinding)]) -> String {
     let engines: Vec<&str> = findings.iter().map(|(file, finding)| whose(file, finding)).collect();
-    let mut out = format!("{} (whichever engine: {}; {})\n\n", first.title, engines.join(", "), first.id);
+    let mut out = format!("{} (in the logs of {}; {})\n\n", first.title, engines.join(", "), first.id);
     line(&mut out, "rank", rank(first));
     first.cause.iter().for_each(|cause| line(&mut out, "see", &format!("`explain {cause}`")));
     first.tells.iter().for_each(|signal| line(&mut out, "counted by", signal));

@@ -48,8 +48,6 @@ const AWAY: usize = 3;
 const USUAL_RATE: f64 = 1.0 / 15.0;
 /// The range in seconds for counting samples.
 const RATE_SECONDS: u64 = 600;
-/// The labels that select a target.
-const TARGET_LABELS: [&str; 4] = ["cluster", "namespace", "job", "instance"];
 /// Maximum targets listed in one selector.
 const TARGETS: usize = 1_000;
 /// Maximum names shown of a list.
@@ -180,13 +178,14 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         }
     }
 
-    /// Fills in the targets of a group that is defined by them; `None` if there are none, or if their query fails.
+    /// Fills in the targets or nodes of a group that is defined by them; `None` if there are none, or if their query fails.
     async fn bound(&mut self, group: Group, request: &Request, window: Window) -> Option<Group> {
         let Some(selector) = &group.targets_of else { return Some(group) };
-        let mut labels = TARGET_LABELS.map(|label| (label, BTreeSet::new()));
+        let mut labels: Vec<(&str, BTreeSet<String>)> =
+            group.bound_by.iter().map(|label| (*label, BTreeSet::new())).collect();
         for piece in pieces(request, window, Duration::ZERO) {
             let query =
-                format!("group by ({}) (last_over_time({selector}[{}ms]))", TARGET_LABELS.join(", "), span(piece));
+                format!("group by ({}) (last_over_time({selector}[{}ms]))", group.bound_by.join(", "), span(piece));
             self.queries += 1;
             match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
                 Ok(rows) => {
@@ -200,9 +199,16 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                 }
             }
         }
+        // A pod that waits has no node, and neither have the series of everything else.
+        for (_, nodes) in labels.iter_mut().filter(|(label, _)| *label == names::NODE) {
+            nodes.remove("");
+            if nodes.is_empty() {
+                return None;
+            }
+        }
         // Some servers refuse a list of thousands; selecting without it includes other targets of these jobs.
         let count = labels.iter().map(|(_, values)| values.len()).max().filter(|count| *count > 0)?;
-        let listed = labels.iter().filter(|(label, _)| *label != "instance" || count <= TARGETS);
+        let listed = labels.iter().filter(|(label, _)| !["instance", names::NODE].contains(label) || count <= TARGETS);
         let scope = listed.map(|(label, values)| names::one_of(label, values)).collect::<Vec<_>>().join(",");
         Some(Group { scope, ..group })
     }

@@ -12,11 +12,17 @@ use diagnose::plan;
 use findings::Request;
 use knowledge::playbook::Library;
 use knowledge::promql::parse;
-use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
+use knowledge::signal::{Engine, EngineKind, Fill, Matcher, fill, matchers};
 
 /// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an
 /// hour's maximum distinguishes percent from ratios as well as a day's.
 const LONGEST: Duration = Duration::from_secs(3_600);
+/// The labels that select a target.
+const TARGET_LABELS: [&str; 4] = ["cluster", "namespace", "job", "instance"];
+/// The label that names a node.
+pub(super) const NODE: &str = "node";
+/// The labels that select a node: its series are of no pool, and its pods' are.
+const NODE_LABELS: [&str; 2] = ["cluster", NODE];
 /// Metrics written by every scrape and by alerting rules.
 const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
 /// Metrics of our recording rules.
@@ -36,9 +42,11 @@ pub(super) struct SeriesNeed {
 pub(super) struct Group {
     /// Matchers as text; may be empty.
     pub(super) scope: String,
-    /// A selector of the series whose targets (`job`, `instance`) expose these metrics; set if the metrics have no
-    /// labels of the pool themselves.
+    /// A selector of the pool's series that have the labels `bound_by` in common with these metrics; set if the metrics
+    /// have no labels of the pool themselves.
     pub(super) targets_of: Option<String>,
+    /// The labels of a target, or of a node.
+    pub(super) bound_by: &'static [&'static str],
     /// Names and regular expressions, each with its requirements.
     pub(super) metrics: BTreeMap<String, SeriesNeed>,
 }
@@ -106,21 +114,27 @@ fn own(request: &Request) -> [Group; 2] {
         Group {
             scope: pool_matchers(&targets),
             targets_of: None,
+            bound_by: &[],
             metrics: OWN.map(|name| (name.to_owned(), need)).into(),
         },
         Group {
             scope: pool_matchers(&pools),
             targets_of: None,
+            bound_by: &[],
             metrics: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
         },
     ]
 }
 
 /// Returns the metrics that an engine's signals read: those with the pool's labels, and those without them that
-/// queries join by target (`http_requests_total`, `vllm:cache_config_info`).
+/// queries join by target (`http_requests_total`, `vllm:cache_config_info`) or by node (`kube_node_status_condition`).
 fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals: &BTreeSet<String>) -> [Group; 2] {
     let scope = matchers(&detected.matchers);
     let (mut metrics, mut joined) = (BTreeMap::new(), BTreeMap::new());
+    let bound_by: Option<&'static [&'static str]> = match engine.kind {
+        EngineKind::Platform => Some(&NODE_LABELS),
+        kind => kind.is_pool().then_some(&TARGET_LABELS),
+    };
     let add = |metrics: &mut BTreeMap<String, SeriesNeed>, name: String, reach: Duration, later: bool| {
         if OWN.contains(&name.as_str()) {
             return;
@@ -145,7 +159,7 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
         // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
         let Ok(expr) = parse(&text) else { continue };
         read(&expr, Duration::ZERO, &mut |selected, reach| {
-            let is_joined = engine.kind.is_pool() && !is_scoped(selected, &detected.matchers);
+            let is_joined = bound_by.is_some() && !is_scoped(selected, &detected.matchers);
             let metrics = if is_joined { &mut joined } else { &mut metrics };
             for name in names(selected) {
                 for part in parts(&name) {
@@ -155,7 +169,11 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
         });
     }
     let targets_of = Some(selector("=~", &engine.detected_by().join("|"), &scope));
-    [Group { scope, targets_of: None, metrics }, Group { scope: String::new(), targets_of, metrics: joined }]
+    let bound_by = bound_by.unwrap_or_default();
+    [
+        Group { scope, targets_of: None, bound_by: &[], metrics },
+        Group { scope: String::new(), targets_of, bound_by, metrics: joined },
+    ]
 }
 
 /// Returns true if a selector has matchers for the pool's labels.
@@ -240,7 +258,7 @@ mod tests {
     fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
         let need = |seconds, later| SeriesNeed { reach: Duration::from_secs(seconds), later };
         let metrics = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
-        let group = Group { scope: String::new(), targets_of: None, metrics: metrics.into() };
+        let group = Group { scope: String::new(), targets_of: None, bound_by: &[], metrics: metrics.into() };
         assert_eq!(group.need("a_b"), need(60, false));
         assert_eq!(group.need("a_c"), need(30, false));
         assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);

@@ -103,6 +103,7 @@ fn examine(config: &Path) -> anyhow::Result<ExitCode> {
         config: Some(config.to_owned()),
         prometheus: None,
         playbooks: None,
+        names: Vec::new(),
         signals: false,
         output: HealthOutput::Text,
     };

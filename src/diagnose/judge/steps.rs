@@ -44,8 +44,10 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
                     commands.extend(own);
                     if let Some(change) = step.changes.filter(|change| changes.insert(*change)) {
                         let hosts = about.runs_on == Some(RunsOn::Hosts);
-                        let free = change.signal().and_then(|name| about.observations.signals.get(name)?.value);
-                        let free = free.filter(|gpus| (0.0..1e6).contains(gpus)).map(|gpus| gpus as u64);
+                        let free = change.signal().and_then(|name| about.observations.signals.get(name));
+                        let free = free.filter(|gpus| gpus.incomplete.is_none()).and_then(|gpus| gpus.value);
+                        // Negative where a lost GPU leaves more asked for than there is.
+                        let free = free.map(|gpus| gpus.max(0.0) as u64);
                         let note = change.note(hosts, about.observations.pool.len(), free);
                         action = format!("{action}. {}", filled(&note, &values));
                     }
@@ -271,6 +273,30 @@ pub(crate) mod tests {
         assert_eq!(with(&full, "sends the longest prompts"), 0, "nothing says that prompts are long: {full:?}");
         assert_eq!(with(&full, "scale deployment"), 1, "{full:?}");
         assert_eq!(with(&full, "minReplicas"), 1, "{full:?}");
+    }
+
+    #[test]
+    fn a_step_that_adds_replicas_says_how_many_gpus_are_free_where_all_of_the_data_is_known() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("queue-buildup").into_iter().map(|node| (node.id, node)).collect();
+        let (detection, places, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["queue-buildup", "slot-limit"].map(str::to_owned).to_vec();
+        let note = |value: Option<f64>, incomplete: Option<String>| {
+            let observed = Observation { value, incomplete, answered: true, ..Observation::default() };
+            let signals = [("gpus_free".to_owned(), observed)].into();
+            let observations = Observations { signals, ..Observations::default() };
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+            let step = fixes.now.iter().find(|fix| fix.action.contains("needs free GPUs")).unwrap();
+            step.action.split_once("needs free GPUs").unwrap().1.split_once(", and").unwrap().0.to_owned()
+        };
+        assert_eq!(note(None, None), "");
+        assert_eq!(note(Some(0.0), Some("a store is away".to_owned())), "");
+        assert!(note(Some(0.0), None).contains("no GPU of this cluster is free"));
+        assert!(note(Some(-1.0), None).contains("no GPU of this cluster is free"));
+        assert_eq!(note(Some(1.0), None), " (1 of this cluster is free)");
+        assert_eq!(note(Some(4.0), None), " (4 of this cluster are free)");
     }
 
     #[test]

@@ -61,7 +61,7 @@ const READ_ONLY_WORDS: [&str; 6] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepChange {
-    /// More replicas of a Deployment.
+    /// More replicas.
     Replicas,
     /// The revision before: `rollout undo`.
     Revision,
@@ -98,11 +98,12 @@ impl StepChange {
         let free = match free_gpus {
             None => String::new(),
             Some(0) => " (no GPU of this cluster is free: it stays `Pending` until a node is added)".to_owned(),
+            Some(1) => " (1 of this cluster is free)".to_owned(),
             Some(n) => format!(" ({n} of this cluster are free)"),
         };
         let text = match (self, on_hosts) {
             (Self::Replicas, false) => {
-                "What manages it sets it back, so change that instead. An HPA: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject). A LeaderWorkerSet: `kubectl -n <namespace> scale leaderworkerset <set> --replicas=<n>`. An LLMInferenceService: its `spec.replicas`. A DynamoGraphDeployment: `replicas` of its service. With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs<free>, and minutes to load its weights"
+                "If a controller sets the number, change it there. An HPA: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject). A LeaderWorkerSet: `kubectl -n <namespace> scale leaderworkerset <set> --replicas=<n>`. An LLMInferenceService: its `spec.replicas`. A DynamoGraphDeployment: `replicas` of its service. With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs<free>, and minutes to load its weights"
             }
             (Self::Replicas, true) => {
                 "On machines start the same unit or container on another one, under Slurm `sbatch <the job's script>`, and add it to the gateway's backends once it answers. Each new replica needs free GPUs, and minutes to load its weights"

@@ -298,7 +298,7 @@ pub struct Step {
     /// The causes and mechanisms below it that it serves, one of which must be in the chain; any if empty.
     #[serde(default)]
     pub only_for: Vec<String>,
-    /// What must be seen for it to be shown, the first of these checks that holds; shown in any case if unset.
+    /// The step is shown only if one of these checks holds; always if unset. Without data a check does not hold.
     pub only_if: Option<Verify>,
     /// The kind of change that it makes to the pool; the diagnosis adds how it is done, and its cost.
     pub changes: Option<StepChange>,
@@ -362,15 +362,16 @@ pub enum NoVerify {
     Unseen,
 }
 
-/// A check that confirms a fix.
+/// A check of a step: `verify` confirms it, `only_if` asks for it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// A name from the catalog.
     pub signal: String,
-    /// The condition that holds after the fix.
+    /// The condition: of `verify` what holds after the fix, of `only_if` what holds before it.
     pub when: Condition,
-    /// Further checks, each used if those before it hold already or have no value: for a fault with several signs.
+    /// Further checks. Of `verify` each is used if those before it hold already or have no value, for a fault with several
+    /// signs; of `only_if` one of all suffices.
     #[serde(default)]
     pub or: Vec<Self>,
 }

@@ -176,15 +176,15 @@ impl Library {
         for playbook in self.playbooks.values_mut() {
             let alerts = playbook.alerts.iter_mut().flat_map(|alert| &mut alert.when);
             playbook.symptom.iter_mut().chain(alerts).for_each(|evidence| each(evidence, &moved));
-            verified(&mut playbook.now, &mut playbook.lasting, &moved);
+            of_steps(&mut playbook.now, &mut playbook.lasting, &moved);
             for cause in &mut playbook.causes {
                 cause.evidence.iter_mut().for_each(|evidence| each(evidence, &moved));
-                verified(&mut cause.now, &mut cause.lasting, &moved);
+                of_steps(&mut cause.now, &mut cause.lasting, &moved);
             }
         }
         for leaf in self.causes.values_mut() {
             leaf.evidence.iter_mut().for_each(|evidence| each(evidence, &moved));
-            verified(&mut leaf.now, &mut leaf.lasting, &moved);
+            of_steps(&mut leaf.now, &mut leaf.lasting, &moved);
         }
     }
 
@@ -237,8 +237,8 @@ fn each(evidence: &mut Evidence, apply: &impl Fn(&mut String, &mut Condition)) {
         .dedup_by(|later, first| later.signal.is_some() && later.signal == first.signal && later.when == first.when);
 }
 
-fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
-    let checks = now.iter_mut().chain(lasting).filter_map(|step| step.verify.as_mut());
+fn of_steps(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
+    let checks = now.iter_mut().chain(lasting).flat_map(|step| step.verify.iter_mut().chain(step.only_if.as_mut()));
     checks.for_each(|verify| moved(verify, apply));
 }
 

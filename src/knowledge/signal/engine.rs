@@ -181,6 +181,21 @@ pub struct Engine {
     /// Series that are followed over time to detect changes: PromQL with `$scope`, `$workload`, `$by` and `$target`.
     #[serde(default)]
     pub changes: BTreeMap<Change, String>,
+    /// Names of metrics that newer versions no longer have, for users' rules and dashboards.
+    #[serde(default)]
+    pub renamed: Vec<RenamedMetric>,
+}
+
+/// A metric that newer versions of an engine no longer have.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenamedMetric {
+    /// The name that goes, of a histogram without `_bucket`.
+    pub old: String,
+    /// The name to write instead; none if no metric has its place.
+    pub new: Option<String>,
+    /// The first version without it.
+    pub gone: String,
 }
 
 /// Further signals of an engine that has a file: a user's `signals/<engine>.yaml` without `kind` and `detect`.

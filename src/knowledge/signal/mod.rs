@@ -12,6 +12,7 @@ mod format;
 mod metric_filter;
 mod query;
 mod recorded;
+mod renamed;
 
 use std::collections::BTreeMap;
 
@@ -21,14 +22,15 @@ use serde::{Deserialize, Serialize};
 pub use burn::{Buckets, Burn, BurnParts, RequestCounts, Term};
 pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
-    Backends, Engine, EngineKind, EngineSignals, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe,
-    VersionReq,
+    Backends, Engine, EngineKind, EngineSignals, EngineVersion, GpuVendor, OwnLabels, RenamedMetric, SignalQuery,
+    VersionProbe, VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_threshold, format_value};
 pub use metric_filter::MetricFilter;
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
 pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
+pub use renamed::outdated;
 
 /// The unit of a signal. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

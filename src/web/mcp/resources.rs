@@ -15,7 +15,7 @@ const URI_BYTES: usize = 200;
 /// Returns the kinds of resources.
 pub(super) fn templates(has_store: bool) -> Vec<ResourceTemplate> {
     let playbook = ResourceTemplate::new(format!("{PLAYBOOKS}{{id}}"), "playbook")
-        .with_description("The whole tree of a playbook: symptom, causes, evidence, steps")
+        .with_description("A playbook or cause: its checks and steps, and its causes by id, each a resource of its own")
         .with_mime_type("text/plain");
     let incident = ResourceTemplate::new(format!("{INCIDENTS}{{id}}"), "incident")
         .with_description("An incident with its alerts and its diagnosis")

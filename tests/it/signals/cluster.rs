@@ -39,18 +39,21 @@ fn rollout() -> Vec<(i64, String)> {
     lines
 }
 
-/// Pods that a PodClique owns itself, one of which has ended; a RayCluster and a Job beside it are not of the pool.
+/// Pods that a PodClique and a RayCluster own themselves, named as Grove and KubeRay do. One has ended, and a Job beside
+/// them is of no pool.
 fn pods_of_operators() -> Vec<(i64, String)> {
-    let mut lines = engine("operators", "decode-0");
-    for (pod, kind, owner, phase, ready) in [
-        ("decode-0", "PodClique", "decode", "Running", 1.0),
-        ("decode-1", "PodClique", "decode", "Pending", 0.0),
-        ("decode-old", "PodClique", "decode", "Failed", 0.0),
-        ("ray-worker", "RayCluster", "ray", "Running", 1.0),
-        ("download", "Job", "download", "Running", 1.0),
+    let mut lines = engine("grove", "disagg-0-decode-b4n5m");
+    lines.extend(engine("ray", "rs-raycluster-x7k2p-gpu-worker-b4n5m"));
+    for (namespace, pod, kind, phase, ready) in [
+        ("grove", "disagg-0-decode-b4n5m", "PodClique", "Running", 1.0),
+        ("grove", "disagg-0-decode-q7w8e", "PodClique", "Pending", 0.0),
+        ("grove", "disagg-0-decode-z1x2c", "PodClique", "Failed", 0.0),
+        ("grove", "download-v5b6n", "Job", "Running", 1.0),
+        ("ray", "rs-raycluster-x7k2p-gpu-worker-b4n5m", "RayCluster", "Running", 1.0),
+        ("ray", "rs-raycluster-x7k2p-gpu-worker-q7w8e", "RayCluster", "Pending", 0.0),
     ] {
-        let of = format!("{KSM},namespace=\"operators\",pod=\"{pod}\",uid=\"{pod}\"");
-        let owned = format!("{of},owner_kind=\"{kind}\",owner_name=\"{owner}\",owner_is_controller=\"true\"");
+        let of = format!("{KSM},namespace=\"{namespace}\",pod=\"{pod}\",uid=\"{pod}\"");
+        let owned = format!("{of},owner_kind=\"{kind}\",owner_name=\"{namespace}\",owner_is_controller=\"true\"");
         lines.extend(series("kube_pod_owner", &owned, always(1.0)));
         for other in ["Pending", "Running", "Failed"] {
             let value = if other == phase { 1.0 } else { 0.0 };
@@ -99,7 +102,8 @@ fn replicas_of_a_rollout_and_of_operators_that_own_their_pods_are_counted_once()
     let expected =
         |wanted, ready| [("replicas_wanted", wanted), ("replicas_ready", ready), ("replicas_unready", wanted - ready)];
     assert_values(&read("argo"), &expected(4.0, 3.0));
-    assert_values(&read("operators"), &expected(2.0, 1.0));
+    assert_values(&read("grove"), &expected(2.0, 1.0));
+    assert_values(&read("ray"), &expected(2.0, 1.0));
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn smi(errors: u32) -> String {
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"79\"}} {}\n\
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"13\"}} {}\nnvidia_smi_nvml_return_code 0\n\
          nvidia_smi_ecc_errors_uncorrected_volatile_total{{uuid=\"u\"}} {errors}\n\
-         nvidia_smi_remapped_rows_pending{{uuid=\"u\"}} 1\nnvidia_smi_pcie_link_width_current{{uuid=\"u\"}} 4\n\
+         nvidia_smi_gpu_recovery_action{{uuid=\"u\"}} 1\nnvidia_smi_pcie_link_width_current{{uuid=\"u\"}} 4\n\
          nvidia_smi_pcie_link_width_max{{uuid=\"u\"}} 16\n",
         0x88,
         now - 100,

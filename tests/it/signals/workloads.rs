@@ -6,7 +6,7 @@ use crate::harness::slot;
 
 /// After all other histories; it reaches back for hours.
 const SLOT: usize = 166;
-const MINUTES: i64 = 345;
+const MINUTES: i64 = 390;
 const NAMESPACE: &str = "workload";
 
 /// A series of kube-state-metrics or cAdvisor with its value at each minute.
@@ -39,7 +39,7 @@ pub(super) fn history() -> String {
         lines.extend(series("kube_pod_container_status_restarts_total", &main, restarts));
         // Memory of m-0 grows by 2 GB an hour from 20 GB, that of m-1 jumped within the last hour, that of m-2 is flat.
         lines.extend(series("container_memory_working_set_bytes", &main, |minute| match pod {
-            "m-0" => 20e9 + 2e9 * (minute as f64) / 60.0,
+            "m-0" => 30e9 - 2e9 * (ago(minute) as f64) / 60.0,
             "m-1" if ago(minute) < 50 => 60e9,
             _ => 20e9,
         }));
@@ -67,8 +67,9 @@ pub(super) fn history() -> String {
         lines.extend(series("kube_horizontalpodautoscaler_status_current_replicas", &own, |_| current));
         lines.extend(series("kube_horizontalpodautoscaler_status_desired_replicas", &own, |_| current));
     }
-    // Eight GPUs on a node that takes pods, of which m-0 and m-1 asked for two each; m-2 waits for a node. n1 is cordoned.
-    for node in ["n0", "n1"] {
+    // Eight GPUs on each node. On n0 m-0 and m-1 asked for two each; m-2 waits for a node. n1 is cordoned, n2 runs no pod
+    // of the pool.
+    for node in ["n0", "n1", "n2"] {
         let gpus = format!("node=\"{node}\",resource=\"nvidia_com_gpu\"");
         lines.extend(series("kube_node_status_allocatable", &gpus, |_| 8.0));
         lines.extend(series("kube_node_spec_unschedulable", &format!("node=\"{node}\""), |_| {
@@ -93,12 +94,12 @@ fn a_cluster_tells_of_autoscalers_probes_refusals_growing_memory_and_free_gpus()
         &seen,
         &[
             ("autoscaler_blind", 1.0),
-            ("scale_changes", 6.0),
+            ("scale_changes", 3.0),
             ("readiness_flaps", 1.0),
             ("pods_refused", 1.0),
-            ("gpus_free", 4.0),
-            // An hour ago m-0 had 29 GB on average of half an hour, five hours ago 21.
-            ("host_memory_growth", 29.0 / 21.0),
+            ("gpus_free", 12.0),
+            // Half an hour that ended an hour ago: m-0 had 27.5 GB on average; of that five hours ago 20 GB at most.
+            ("host_memory_growth", 27.5 / 20.0),
         ],
     );
     assert_eq!(replicas(&seen, "readiness_flaps"), [("m-0", 0.0), ("m-1", 1.0), ("m-2", 0.0)].into());

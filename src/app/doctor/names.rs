@@ -1,0 +1,92 @@
+//! `doctor`'s check of the user's own rules and dashboards: which metrics they read that newer engines no longer have.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{CALL, Findings};
+use knowledge::clip::format_count;
+use knowledge::playbook::Library;
+use knowledge::signal::outdated;
+use prom::Prometheus;
+use service::check::Level;
+
+/// Maximum number of places in a message.
+const NAMED: usize = 6;
+
+/// Checks the alerting rules that a Prometheus evaluates; a server without rules, or without an API for them, has none.
+pub(super) async fn rules(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library) {
+    let Ok(rules) = client.alerting_rules(Instant::now() + CALL).await else { return };
+    let expressions = rules.iter().map(|rule| (format!("alert {}", rule.name), rule.query.as_str()));
+    say(findings, &format!("{name} rules"), library, expressions);
+}
+
+/// Checks files with rules or dashboards, YAML or JSON: every text in them.
+pub(super) fn files(findings: &mut Findings, library: &Library, files: &[PathBuf]) {
+    for file in files {
+        let name = format!("names in {}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        // JSON is YAML, too.
+        match text.and_then(|text| serde_saphyr::from_str::<Value>(&text).map_err(|error| error.to_string())) {
+            Err(error) => findings.say(&name, Level::Fail, error, "give a file of rules (YAML) or a dashboard (JSON)"),
+            Ok(file) => {
+                let mut texts = Vec::new();
+                collect(&file, "", &mut texts);
+                say(findings, &name, library, texts.into_iter());
+            }
+        }
+    }
+}
+
+/// Adds every text of a file, with the name of the rule or the title of the panel that it stands in.
+fn collect<'a>(part: &'a Value, inside: &'a str, texts: &mut Vec<(String, &'a str)>) {
+    match part {
+        Value::String(text) => texts.push((inside.to_owned(), text)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, inside, texts)),
+        Value::Object(fields) => {
+            let name = ["alert", "record", "title"].iter().find_map(|key| fields.get(*key)?.as_str());
+            fields.values().for_each(|field| collect(field, name.unwrap_or(inside), texts));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Adds one check for all expressions, each with its place: what goes blind with which version, and what to write.
+fn say<'a>(
+    findings: &mut Findings,
+    name: &str,
+    library: &Library,
+    expressions: impl Iterator<Item = (String, &'a str)>,
+) {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut read = 0_usize;
+    for (place, expression) in expressions {
+        read += 1;
+        for (engine, metric) in outdated(library.engines.values(), expression) {
+            let instead = match &metric.new {
+                Some(new) => format!("write `{new}`"),
+                None => "no metric has its place".to_owned(),
+            };
+            let goes = format!("`{}` is not in {} {} and newer: {instead}", metric.old, engine.engine, metric.gone);
+            places.entry(goes).or_default().push(place.clone());
+        }
+    }
+    if read == 0 {
+        return;
+    }
+    if places.is_empty() {
+        return findings.ok(name, format!("{read} expressions read no metric that newer engines lack"));
+    }
+    let lines = places.iter().map(|(goes, of)| {
+        let mut of: Vec<&str> = of.iter().map(String::as_str).filter(|place| !place.is_empty()).collect();
+        let more = of.len().saturating_sub(NAMED);
+        of.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if of.is_empty() { goes.clone() } else { format!("{goes} ({}{more})", of.join(", ")) }
+    });
+    let found = format!("{}:\n{}", format_count(places.len(), "outdated name"), lines.collect::<Vec<_>>().join("\n"));
+    let todo = "write the new name, or `new or old` while both versions run: what is gone gives no data and no error";
+    findings.say(name, Level::Warn, found, todo);
+}
