@@ -201,6 +201,25 @@ fn names_of_metrics_that_newer_engines_lack_are_found_in_own_rules_and_dashboard
     let (level, found, _) = line(&findings, &format!("names in {dashboard}"));
     assert!(level == "warn" && found.contains("write `vllm:kv_cache_usage_perc` (Cache)"), "{found}");
     assert_eq!(line(&findings, &format!("names in {shipped}")).0, "ok");
+}
+
+#[test]
+fn names_are_looked_for_in_several_documents_templates_and_dashboards_inside_of_texts() {
+    let directory = tempfile::tempdir().unwrap();
+    let level = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let output = doctor(&["--names", file.to_str().unwrap(), "--output", "json"], None);
+        let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+        line(&findings, &format!("names in {}", file.display())).0.to_owned()
+    };
+    let old = "vllm:gpu_cache_usage_perc";
+    assert_eq!(level("two.yaml", &format!("a: b\n---\nexpr: {old} > 0.9\n")), "warn");
+    assert_eq!(level("helm.yaml", &format!("expr: {old} > 0.9\nsummary: {{{{ $labels.pod }}}} is full\n")), "warn");
+    let panels = format!(r#"{{"panels":[{{"expr":"{old}"}},{{"expr":"vllm:kv_cache_usage_perc"}}]}}"#);
+    assert_eq!(level("map.yaml", &format!("kind: ConfigMap\ndata:\n  cache.json: |\n    {panels}\n")), "warn");
+    assert_eq!(level("new.yaml", "expr: vllm:kv_cache_usage_perc > 0.9\n"), "ok");
+    assert_eq!(level("empty.yaml", ""), "warn");
     let output = doctor(&["--names", "/nowhere.yaml", "--output", "json"], None);
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(line(&findings, "names in /nowhere.yaml").0, "fail");

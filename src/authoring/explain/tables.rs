@@ -126,7 +126,7 @@ fn rank(finding: &LogFinding) -> &'static str {
 /// Returns what findings must share to be explained as one.
 fn common(finding: &LogFinding) -> (&str, Option<&str>, LogRank, Option<&str>, u64) {
     let LogFinding { id, cause, rank, tells, harmless_up_to, .. } = finding;
-    (id, cause.as_deref(), *rank, tells.as_deref(), (*harmless_up_to).into())
+    (id, cause.as_deref(), *rank, tells.as_deref(), *harmless_up_to)
 }
 
 /// Explains a line that several engines write alike: once what is common, then the part of each engine.

@@ -199,7 +199,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                 }
             }
         }
-        // A pod that waits has no node, and neither have the series of everything else.
+        // A pod that waits has no node: an empty name would select every series without that label.
         for (_, nodes) in labels.iter_mut().filter(|(label, _)| *label == names::NODE) {
             nodes.remove("");
             if nodes.is_empty() {

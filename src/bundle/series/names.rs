@@ -23,6 +23,8 @@ const TARGET_LABELS: [&str; 4] = ["cluster", "namespace", "job", "instance"];
 pub(super) const NODE: &str = "node";
 /// The labels that select a node: its series are of no pool, and its pods' are.
 const NODE_LABELS: [&str; 2] = ["cluster", NODE];
+/// Beginning of the names of a node's own series. Pods of others on these nodes are not the pool's.
+const NODE_SERIES: &str = "kube_node_";
 /// Metrics written by every scrape and by alerting rules.
 const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
 /// Metrics of our recording rules.
@@ -161,8 +163,10 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
         read(&expr, Duration::ZERO, &mut |selected, reach| {
             let is_joined = bound_by.is_some() && !is_scoped(selected, &detected.matchers);
             let metrics = if is_joined { &mut joined } else { &mut metrics };
-            for name in names(selected) {
-                for part in parts(&name) {
+            let of_others =
+                |name: &&String| is_joined && engine.kind == EngineKind::Platform && !name.starts_with(NODE_SERIES);
+            for name in names(selected).iter().filter(|name| !of_others(name)) {
+                for part in parts(name) {
                     add(metrics, part, reach, !signals.contains(signal));
                 }
             }

@@ -192,9 +192,11 @@ pub struct Engine {
 pub struct RenamedMetric {
     /// The name that goes, of a histogram without `_bucket`.
     pub old: String,
-    /// The name to write instead; none if no metric has its place.
+    /// The name that newer versions have instead; none if no metric has its place.
     pub new: Option<String>,
-    /// The first version without it.
+    /// The expression that has the old meaning, where the new name alone has not.
+    pub write: Option<String>,
+    /// The first version that does not write it unless asked to.
     pub gone: String,
 }
 

@@ -12,10 +12,8 @@ pub fn outdated<'a>(
     expression: &str,
 ) -> Vec<(&'a Engine, &'a RenamedMetric)> {
     let names: Vec<&str> = expression.split(|c: char| !c.is_ascii_alphanumeric() && !"_:".contains(c)).collect();
-    let reads = |metric: &str| {
-        let part = |name: &&str| name.strip_prefix(metric).is_some_and(|part| PARTS.contains(&part));
-        names.iter().any(|name| part(name))
-    };
+    let reads =
+        |metric: &str| names.iter().any(|name| name.strip_prefix(metric).is_some_and(|part| PARTS.contains(&part)));
     let is_outdated = |metric: &RenamedMetric| reads(&metric.old) && !metric.new.as_deref().is_some_and(reads);
     let of_engine = |engine: &'a Engine| engine.renamed.iter().map(move |metric| (engine, metric));
     engines.into_iter().flat_map(of_engine).filter(|(_, metric)| is_outdated(metric)).collect()

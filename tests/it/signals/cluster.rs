@@ -59,7 +59,10 @@ fn pods_of_operators() -> Vec<(i64, String)> {
             let value = if other == phase { 1.0 } else { 0.0 };
             lines.extend(series("kube_pod_status_phase", &format!("{of},phase=\"{other}\""), always(value)));
         }
-        lines.extend(series("kube_pod_status_ready", &format!("{of},condition=\"true\""), always(ready)));
+        // A pod that finds no node has no such condition.
+        if phase != "Pending" {
+            lines.extend(series("kube_pod_status_ready", &format!("{of},condition=\"true\""), always(ready)));
+        }
     }
     lines
 }

@@ -95,6 +95,7 @@ fn a_cluster_tells_of_autoscalers_probes_refusals_growing_memory_and_free_gpus()
         &[
             ("autoscaler_blind", 1.0),
             ("scale_changes", 3.0),
+            ("scale_downs", 3.0),
             ("readiness_flaps", 1.0),
             ("pods_refused", 1.0),
             ("gpus_free", 12.0),
