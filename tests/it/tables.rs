@@ -73,7 +73,7 @@ fn the_kernels_log_names_each_xid_as_the_table_counts_it() {
                 XidCounts::Critical => &["xid-critical"],
                 XidCounts::Application => &["xid-application"],
                 // NVIDIA does not know them on newer GPUs, so nothing is said of them.
-                XidCounts::Neither if row.immediate == "CONTACT_SUPPORT" => &[],
+                XidCounts::Neither if row.title == "not used on Ampere and newer" => &[],
                 XidCounts::Neither => &["xid-informational"],
             };
             assert_eq!(found, expected, "{code}");

@@ -190,7 +190,10 @@ impl<W: Write + Send + 'static> Export<'_, W> {
             match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
                 Ok(rows) => {
                     for (label, values) in &mut labels {
-                        values.extend(rows.iter().map(|row| row.labels.get(*label).cloned().unwrap_or_default()));
+                        // A pod that waits has no node: an empty name would select every series without that label.
+                        let absent = (*label != names::NODE).then(String::new);
+                        values
+                            .extend(rows.iter().filter_map(|row| row.labels.get(*label).or(absent.as_ref()).cloned()));
                     }
                 }
                 Err(error) => {
@@ -199,15 +202,9 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                 }
             }
         }
-        // A pod that waits has no node: an empty name would select every series without that label.
-        for (_, nodes) in labels.iter_mut().filter(|(label, _)| *label == names::NODE) {
-            nodes.remove("");
-            if nodes.is_empty() {
-                return None;
-            }
-        }
         // Some servers refuse a list of thousands; selecting without it includes other targets of these jobs.
-        let count = labels.iter().map(|(_, values)| values.len()).max().filter(|count| *count > 0)?;
+        let bound = labels.iter().all(|(_, values)| !values.is_empty());
+        let count = labels.iter().map(|(_, values)| values.len()).max().filter(|_| bound)?;
         let listed = labels.iter().filter(|(label, _)| !["instance", names::NODE].contains(label) || count <= TARGETS);
         let scope = listed.map(|(label, values)| names::one_of(label, values)).collect::<Vec<_>>().join(",");
         Some(Group { scope, ..group })

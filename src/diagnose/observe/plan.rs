@@ -416,12 +416,6 @@ mod tests {
     use findings::Observation;
 
     #[test]
-    fn what_the_note_of_a_step_quotes_is_asked_for() {
-        let library = knowledge::playbook::load(None).unwrap();
-        assert!(needs(&library, "queue-buildup").contains_key("gpus_free"));
-    }
-
-    #[test]
     fn a_short_window_of_a_signal_shrinks_with_that_of_a_young_incident_and_stays_else() {
         let of = |own, window, is_young| {
             let request = Request { is_young, window: Duration::from_secs(window), ..steps::tests::request(&[]) };
