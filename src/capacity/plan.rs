@@ -138,8 +138,9 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     if !fits {
         report.warnings.push(phrases::does_not_fit(&fit));
     }
-    if let Some(weights) = fit.memory.iter().find(|part| part.part == "weights" && fits && part.share > CROWDED) {
-        report.warnings.push(phrases::crowded(weights.share));
+    let weights = fit.memory.iter().find(|share| share.part == WEIGHTS).map_or(0.0, |share| share.share);
+    if fits && weights > CROWDED {
+        report.warnings.push(phrases::crowded(weights));
     }
     report.fit = Some(fit);
     Ok(report)
@@ -204,6 +205,7 @@ fn described(model: &ModelSpec, longest: u64) -> ModelReport {
 }
 
 const KV: &str = "kv_cache";
+const WEIGHTS: &str = "weights";
 
 /// Returns the memory of one GPU by use, in the order of allocation.
 fn memory(
@@ -216,7 +218,7 @@ fn memory(
     sequences: u64,
 ) -> Vec<Share> {
     let weights = weights_here(model, weights, tensor, d.pipeline);
-    let mut parts = vec![("weights", weights)];
+    let mut parts = vec![(WEIGHTS, weights)];
     match d.reserve_bytes {
         Some(bytes) => parts.push(("reserve", bytes)),
         None => {

@@ -16,7 +16,8 @@ use service::check::Level;
 /// Maximum number of places in a message.
 const NAMED: usize = 6;
 
-/// Checks the alerting rules that a Prometheus evaluates; a server without rules, or without an API for them, has none.
+/// Checks the alerting rules that a Prometheus evaluates. A server without rules has none, and one without an API for them
+/// (a query frontend, VictoriaMetrics without vmalert) does not tell them: that is no finding.
 pub(super) async fn rules(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library) {
     let Ok(rules) = client.alerting_rules(Instant::now() + CALL).await else { return };
     let expressions = rules.iter().map(|rule| (format!("alert {}", rule.name), rule.query.clone()));

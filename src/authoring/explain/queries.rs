@@ -23,8 +23,7 @@ pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -
     let scope = matchers(&labels);
     let filled = |engine: &Engine, entry: &SignalQuery, query: &str| {
         let target = engine.target();
-        let own = entry.window.as_deref().and_then(|window| humantime::parse_duration(window).ok());
-        let window = own.unwrap_or(WINDOW);
+        let window = entry.own_window().unwrap_or(WINDOW);
         fill(query, &Fill { scope: &scope, workload: &scope, window, target: &target, ..Fill::default() })
     };
     let mut out = String::new();

@@ -79,9 +79,11 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
 pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
     let matches = match_log_line(library.logs.values(), text);
     if matches.is_empty() {
-        let code = text.split_once("Xid (").and_then(|(_, rest)| rest.split_once("): "));
-        if let Some((_, rest)) = code {
-            return xid(library, rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+        let code = text.split_once("Xid (").and_then(|(_, rest)| Some(rest.split_once("): ")?.1.trim_start()));
+        let code =
+            code.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()).filter(|code| !code.is_empty());
+        if let Some(code) = code {
+            return xid(library, code);
         }
         // Another number is another thing, however alike the words are.
         let numbers = |text: &str| -> BTreeSet<String> {

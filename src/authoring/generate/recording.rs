@@ -202,7 +202,7 @@ fn expression(
     window: Duration,
 ) -> String {
     let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
-    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
+    let window = entry.own_window().unwrap_or(window);
     by_pool(library, engine, recorded, query, window)
 }
 

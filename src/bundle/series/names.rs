@@ -152,7 +152,7 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
     }
     for (signal, entry) in &engine.signals {
         let Some(query) = &entry.query else { continue };
-        let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
+        let window = entry.own_window().unwrap_or(request.window);
         let prefix = engine.prefixes.first().map(|written| (written.as_str(), detected.prefixes.as_slice()));
         let text = fill(
             query,
@@ -266,5 +266,24 @@ mod tests {
         assert_eq!(group.need("a_b"), need(60, false));
         assert_eq!(group.need("a_c"), need(30, false));
         assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);
+    }
+
+    #[test]
+    fn series_of_nodes_are_bound_by_the_nodes_of_the_pool_and_no_others_pods_are_exported_with_them() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let detected = EngineSeen {
+            engine: "kubernetes".to_owned(),
+            version: None,
+            prefixes: Vec::new(),
+            matchers: vec![Matcher::one("namespace", "serving")],
+            target: String::new(),
+        };
+        let (at, window) = (knowledge::clock::now(), Duration::from_secs(300));
+        let request = Request::without_past(findings::Scope::default(), at, window, window);
+        let [pool, nodes] = of_engine(&library.engines["kubernetes"], &detected, &request, &BTreeSet::new());
+        assert!(pool.metrics.contains_key("kube_pod_info") && pool.bound_by.is_empty());
+        assert!(nodes.metrics.contains_key("kube_node_status_condition") && nodes.bound_by == NODE_LABELS);
+        let others: Vec<&String> = nodes.metrics.keys().filter(|name| !name.starts_with(NODE_SERIES)).collect();
+        assert_eq!(others, Vec::<&String>::new());
     }
 }

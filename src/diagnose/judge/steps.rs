@@ -275,21 +275,27 @@ pub(crate) mod tests {
         assert_eq!(with(&full, "minReplicas"), 1, "{full:?}");
     }
 
-    #[test]
-    fn a_step_that_adds_replicas_says_how_many_gpus_are_free_where_all_of_the_data_is_known() {
+    /// The steps at once for a full queue behind the slot limit, where one signal was observed.
+    fn for_a_full_queue(signal: &str, observed: Observation) -> Vec<String> {
         let library = knowledge::playbook::load(None).unwrap();
         let reachable: BTreeMap<&str, Node<'_>> =
             library.reachable("queue-buildup").into_iter().map(|node| (node.id, node)).collect();
         let (detection, places, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].chain = ["queue-buildup", "slot-limit"].map(str::to_owned).to_vec();
+        let signals = [(signal.to_owned(), observed)].into();
+        let observations = Observations { signals, ..Observations::default() };
+        let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+        fixes.now.into_iter().map(|fix| fix.action).collect()
+    }
+
+    #[test]
+    fn a_step_that_adds_replicas_says_how_many_gpus_are_free_where_all_of_the_data_is_known() {
         let note = |value: Option<f64>, incomplete: Option<String>| {
             let observed = Observation { value, incomplete, answered: true, ..Observation::default() };
-            let signals = [("gpus_free".to_owned(), observed)].into();
-            let observations = Observations { signals, ..Observations::default() };
-            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
-            let step = fixes.now.iter().find(|fix| fix.action.contains("needs free GPUs")).unwrap();
-            step.action.split_once("needs free GPUs").unwrap().1.split_once(", and").unwrap().0.to_owned()
+            let steps = for_a_full_queue("gpus_free", observed);
+            let step = steps.iter().find_map(|step| step.split_once("needs free GPUs")).unwrap();
+            step.1.split_once(", and").unwrap().0.to_owned()
         };
         assert_eq!(note(None, None), "");
         assert_eq!(note(Some(0.0), Some("a store is away".to_owned())), "");
@@ -301,18 +307,9 @@ pub(crate) mod tests {
 
     #[test]
     fn retries_are_stopped_where_time_outs_or_errors_are_seen() {
-        let library = knowledge::playbook::load(None).unwrap();
-        let reachable: BTreeMap<&str, Node<'_>> =
-            library.reachable("queue-buildup").into_iter().map(|node| (node.id, node)).collect();
-        let (detection, places, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
-        let mut diagnosis = bad_replica();
-        diagnosis.causes[0].chain = ["queue-buildup", "slot-limit"].map(str::to_owned).to_vec();
         let stops = |signal: &str, value: f64| {
             let observed = Observation { value: Some(value), answered: true, ..Observation::default() };
-            let signals = [(signal.to_owned(), observed)].into();
-            let observations = Observations { signals, ..Observations::default() };
-            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
-            fixes.now.iter().any(|fix| fix.action.contains("Stop retries"))
+            for_a_full_queue(signal, observed).iter().any(|step| step.contains("Stop retries"))
         };
         assert!(stops("gateway_timeout_ratio", 0.1) && stops("error_ratio", 0.1));
         assert!(!stops("gateway_timeout_ratio", 0.0) && !stops("waiting_per_replica", 50.0));

@@ -76,10 +76,9 @@ fn own_window(own: Duration, request: &Request) -> Duration {
 
 /// Keeps the former values of signals whose own short window held too few scrapes when a young incident shortened it.
 pub(crate) fn keep_where_too_short(library: &Library, former: &Observations, young: &mut Observations) {
-    let window = |own: &String| humantime::parse_duration(own).ok();
     for (signal, value) in &mut young.signals {
-        let entries = library.engines.values().filter_map(|engine| engine.signals.get(signal)?.window.as_ref());
-        let is_short = entries.filter_map(window).any(|own| own < USUAL_WINDOW);
+        let mut windows = library.engines.values().filter_map(|engine| engine.signals.get(signal)?.own_window());
+        let is_short = windows.any(|own| own < USUAL_WINDOW);
         if let Some(before) = former.signals.get(signal).filter(|_| is_short && value.value.is_none()) {
             value.clone_from(before);
         }
@@ -122,8 +121,7 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 }),
                 (Some(query), Some(engine_seen)) => {
                     reported = true;
-                    let own = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
-                    let window = own.map(|own| own_window(own, request));
+                    let window = entry.own_window().map(|own| own_window(own, request));
                     let labels = !entry.from_labels.is_empty();
                     add(
                         &mut plan,

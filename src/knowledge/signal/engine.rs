@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,11 @@ pub struct SignalQuery {
 }
 
 impl SignalQuery {
+    /// Returns the fixed range of `window`; `None` for the diagnosis' own.
+    pub fn own_window(&self) -> Option<Duration> {
+        humantime::parse_duration(self.window.as_deref()?).ok()
+    }
+
     /// Returns the entry that a user puts in the place of a shipped one. One that has a query alone keeps what does not
     /// depend on the query.
     #[must_use]
