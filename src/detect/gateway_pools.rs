@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read_detection;
-use crate::visible_pools::{pool_of, pools, telling};
+use crate::visible_pools::{pool_of, serving_pools, telling};
 use findings::Request;
 use findings::scope::Scope;
 use knowledge::alert::Labels;
@@ -35,7 +35,8 @@ pub fn gateway_pools(
 }
 
 /// Returns the pools of the namespace that a scope names and no more than that, if engines serve several models there;
-/// else none. A mean over two models would tell about neither. A symptom that an orchestrator tells is not split: its
+/// else none. A mean over two models would tell about neither. A gateway's models share its process, and some of its series
+/// name no model: they are judged together, whether or not engines are elsewhere in this Prometheus. A symptom that an orchestrator tells is not split: its
 /// workloads may serve no model yet, or no longer.
 pub fn pools_of_namespace(library: &Library, request: &Request, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
     let scope = &request.scope;
@@ -48,7 +49,7 @@ pub fn pools_of_namespace(library: &Library, request: &Request, rows: &[Labels])
         scope.dimensions.iter().all(|(name, value)| pool.get(name).is_none_or(|own| own == value))
             && pool.contains_key("namespace")
     };
-    let serving = pools(library, rows);
+    let serving = serving_pools(library, rows);
     let own: Vec<&BTreeMap<String, String>> = serving.iter().filter(|pool| is_there(pool)).collect();
     if own.len() < 2 || !own.iter().all(|pool| pool.contains_key("model")) {
         return BTreeSet::new();

@@ -12,6 +12,17 @@ use knowledge::signal::{Engine, EngineKind, Matcher};
 ///
 /// If only gateways are known, the pools are theirs.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    by_rank(library, rows).into_values().next().unwrap_or_default()
+}
+
+/// Returns the pools of serving engines alone, as [`pools`] does; none if only gateways are known.
+pub(crate) fn serving_pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let first = by_rank(library, rows).into_iter().next();
+    first.filter(|((kind, _), _)| *kind == EngineKind::Serving).map(|(_, pools)| pools).unwrap_or_default()
+}
+
+/// Returns the pools by the kind of their engines, and whether those stand in for others; the first ones count.
+fn by_rank(library: &Library, rows: &[Labels]) -> BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> {
     let pools_of = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
         let own_matchers: Vec<Matcher> = engine.own_series().collect();
         let own = telling(engine, rows).into_iter().filter(|row| fits(&own_matchers, row));
@@ -24,7 +35,7 @@ pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, St
             by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
         }
     }
-    by_rank.into_values().next().unwrap_or_default()
+    by_rank
 }
 
 /// Returns the serving engines whose metrics an alert's expression reads, and the pools that they serve; empty if it reads

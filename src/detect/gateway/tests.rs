@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::names::SERVICE;
-use crate::{DetectionResult, gateway_pools, pools, read_detection, read_detection_of};
+use crate::{DetectionResult, gateway_pools, pools, pools_of_namespace, read_detection, read_detection_of};
 use findings::scope::fits;
+use findings::{Baseline, Request};
 use knowledge::playbook::{Library, load};
 use knowledge::signal::matchers;
 
@@ -327,6 +328,27 @@ fn a_gateway_of_no_pool_is_shown_by_itself() {
     assert_eq!(gateway_pools(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
     let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
     assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
+}
+
+#[test]
+fn a_gateways_models_are_judged_together_beside_engines_elsewhere_too() {
+    let split = |namespace: &str, rows: &[Labels]| {
+        let request = Request {
+            playbook: "gateway-errors".to_owned(),
+            screen: true,
+            rules: Vec::new(),
+            scope: scope(&[("namespace", namespace)]),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            since: None,
+            window: std::time::Duration::from_secs(300),
+            is_young: false,
+            baseline: Baseline::Off,
+            deadline: std::time::Duration::from_secs(8),
+        };
+        pools_of_namespace(&LIBRARY, &request, rows).len()
+    };
+    let rows = [dynamo("gateways", "a"), dynamo("gateways", "b"), vllm("llm", "c"), vllm("llm", "d")];
+    assert_eq!([split("gateways", &rows[..2]), split("gateways", &rows), split("llm", &rows)], [0, 0, 2]);
 }
 
 #[test]
