@@ -25,6 +25,16 @@ pub enum QueryPurpose {
     Nodes,
 }
 
+impl QueryPurpose {
+    /// Returns true if the answer has rows for each replica, not one for the pool.
+    pub fn is_by_replica(self) -> bool {
+        match self {
+            Self::Replicas | Self::PastReplicas | Self::BeforeReplicas | Self::Nodes => true,
+            Self::Pool | Self::PastPool | Self::BeforePool | Self::Native => false,
+        }
+    }
+}
+
 /// A query with its purpose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedQuery {
@@ -46,8 +56,8 @@ impl PlannedQuery {
         self.signal.is_empty() && self.purpose == QueryPurpose::Replicas
     }
 
-    /// Builds the query for a common part of several formulas.
-    pub fn of_part(at: Timestamp, part: &QueryPart) -> Self {
-        Self { signal: String::new(), engine: String::new(), purpose: QueryPurpose::Pool, query: part.query(), at }
+    /// Builds the query for a common part of several formulas, with the purpose of one of them.
+    pub fn of_part(at: Timestamp, part: &QueryPart, purpose: QueryPurpose) -> Self {
+        Self { signal: String::new(), engine: String::new(), purpose, query: part.query(), at }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
+use crate::observe::batch::{PackSize, PlannedPart, QueryAnswer, finest, pack, parts, query_all};
 use crate::observe::read_pages::ReadPages;
 use detect::{DetectionResult, PlannedQuery};
 use prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
@@ -68,18 +68,19 @@ impl AnswerCache {
         let new = asks.iter().filter(|ask| !is_cached(ask) && once.insert((&ask.query, ask.at)));
         let names = self.detection.as_ref().map(|found| found.names.clone()).unwrap_or_default();
         let new: Vec<(&PlannedQuery, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
-        let parts: Vec<(Timestamp, &QueryPart)> =
-            new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
-        let parts = finest(parts.into_iter().filter(|(at, part)| !self.has_answer(*at, part)).collect());
-        let part_queries: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
-        self.queries += pack(&part_queries).len();
+        let parts: Vec<PlannedPart<'_>> =
+            parts(&new).into_iter().filter(|(at, part, _)| !self.has_answer(*at, part)).collect();
+        let parts = finest(&parts);
+        let part_queries: Vec<PlannedQuery> =
+            parts.iter().map(|(at, part, purpose)| PlannedQuery::of_part(*at, part, *purpose)).collect();
+        self.queries += pack(&part_queries, PackSize::INSTANT).len();
         let answers = query_all(prometheus, &part_queries, deadline).await;
-        for ((at, part), answer) in parts.into_iter().zip(answers) {
+        for ((at, part, _), answer) in parts.into_iter().zip(answers) {
             let part_answer = answer.map(|rows| {
                 self.note_missing(&rows);
                 Arc::new(part.read(&rows))
             });
-            self.values.entry(at).or_default().insert(part, part_answer);
+            self.values.entry(at).or_default().insert(part.clone(), part_answer);
         }
         for (ask, formula) in new {
             let answer = formula.rows(&|part: &QueryPart| self.cached_answer(ask.at, part));

@@ -1,8 +1,9 @@
 //! Packs queries of the same time into few requests: most of a small query's time is overhead.
 //!
 //! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses, or whose
-//! answer is too large, is repeated query by query, so that one bad query costs only itself. Queries on histograms are
-//! sent alone, after the others and a few at a time: a slow one costs only itself as well.
+//! answer is too large, is repeated query by query, so that one bad query costs only itself. Packs of replicas' values are
+//! small, for Prometheus compares the rows of a pack with each other, on one core. Queries on histograms are sent alone,
+//! after the others and a few at a time: a slow one costs only itself as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,15 +15,29 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::observe::plan::Plan;
-use detect::PlannedQuery;
+use detect::{PlannedQuery, QueryPurpose};
 use knowledge::clock::Range;
 use knowledge::signal::histograms;
 use prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Row, Series};
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
-/// Maximum number of light queries in one pack.
-const MAX_LIGHT: usize = 14;
+/// The most light queries in one pack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackSize {
+    /// Queries whose answer is the pool's value.
+    pool: usize,
+    /// Queries whose answer has the values of all replicas.
+    replicas: usize,
+}
+
+impl PackSize {
+    /// The size for queries at one time.
+    pub(crate) const INSTANT: Self = Self { pool: 10, replicas: 4 };
+    /// The size for queries over a range, each of which is evaluated at many times.
+    pub(crate) const RANGE: Self = Self { pool: 3, replicas: 1 };
+}
+
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
 /// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
@@ -37,10 +52,12 @@ pub(crate) fn is_heavy(ask: &PlannedQuery) -> bool {
 }
 
 /// Groups queries that are sent together, as indices into the plan; the light ones first.
-pub(crate) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
+pub(crate) fn pack(asks: &[PlannedQuery], size: PackSize) -> Vec<Vec<usize>> {
     let mut packs: Vec<Vec<usize>> = Vec::new();
+    let kind = |ask: &PlannedQuery| (ask.at, ask.purpose.is_by_replica());
     for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
-        match packs.iter_mut().find(|pack| pack.len() < MAX_LIGHT && asks[pack[0]].at == ask.at) {
+        let most = if ask.purpose.is_by_replica() { size.replicas } else { size.pool };
+        match packs.iter_mut().find(|pack| pack.len() < most && kind(&asks[pack[0]]) == kind(ask)) {
             Some(pack) => pack.push(i),
             None => packs.push(vec![i]),
         }
@@ -49,28 +66,40 @@ pub(crate) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
     packs
 }
 
+/// A part of a formula, with the time and the purpose of the formula's query.
+pub(crate) type PlannedPart<'a> = (Timestamp, &'a QueryPart, QueryPurpose);
+
 /// Returns each part once, without those that another part contains.
-pub(crate) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, QueryPart)> {
-    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
+pub(crate) fn finest<'a>(parts: &[PlannedPart<'a>]) -> Vec<PlannedPart<'a>> {
+    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().map(|(at, part, _)| (*at, *part)).collect();
     let in_another =
         |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
     let mut distinct = BTreeSet::new();
-    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && distinct.insert((*at, *part)));
-    own.map(|(at, part)| (*at, (*part).clone())).collect()
+    parts.iter().copied().filter(|(at, part, _)| !in_another(*at, part) && distinct.insert((*at, *part))).collect()
 }
 
 /// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
-    let formula = |ask: &PlannedQuery| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
-    let formulas: Vec<(Timestamp, Formula)> = plan.queries.iter().map(formula).collect();
-    let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
-    let asks: Vec<PlannedQuery> =
-        finest(parts.collect()).iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
+    let formulas = plan.queries.iter().map(|ask| (ask, Formula::of(&ask.query, &MetricNames::default())));
+    let formulas: Vec<(&PlannedQuery, Formula)> = formulas.collect();
+    let asks: Vec<PlannedQuery> = finest(&parts(&formulas))
+        .into_iter()
+        .map(|(at, part, purpose)| PlannedQuery::of_part(at, part, purpose))
+        .collect();
     let text = |pack: Vec<usize>| {
         let at = asks[pack[0]].at;
         (if pack.len() == 1 { asks[pack[0]].query.clone() } else { together(&asks, &pack) }, at)
     };
-    pack(&asks).into_iter().map(text).collect()
+    pack(&asks, PackSize::INSTANT).into_iter().map(text).collect()
+}
+
+/// Returns the parts of formulas in order.
+pub(crate) fn parts<'a>(formulas: &'a [(&PlannedQuery, Formula)]) -> Vec<PlannedPart<'a>> {
+    let of = |(ask, formula): &'a (&PlannedQuery, Formula)| {
+        let (at, purpose) = (ask.at, ask.purpose);
+        formula.parts().into_iter().map(move |part| (at, part, purpose))
+    };
+    formulas.iter().flat_map(of).collect()
 }
 
 fn together(asks: &[PlannedQuery], pack: &[usize]) -> String {
@@ -104,7 +133,7 @@ pub(crate) async fn query_pack(
 
 /// Sends all queries in packs; returns one answer per query, in order.
 pub(crate) async fn query_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
-    let packs = pack(asks);
+    let packs = pack(asks, PackSize::INSTANT);
     let asking = packs.iter().map(|pack| query_pack(prometheus, asks, pack, deadline)).collect();
     let answered = light_first(asks, &packs, asking, deadline).await;
     let mut answers: Vec<(usize, QueryAnswer)> =
@@ -198,7 +227,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use detect::QueryPurpose;
     use knowledge::clock;
 
     #[tokio::test]
@@ -211,7 +239,7 @@ mod tests {
             at: clock::now(),
         };
         let asks: Vec<PlannedQuery> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
-        let packs = pack(&asks);
+        let packs = pack(&asks, PackSize::INSTANT);
         assert_eq!(packs.len(), 5);
         // The first histogram answers only once the last one has.
         let (last, late) = oneshot::channel();

@@ -23,7 +23,7 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::observe::answer_cache::AnswerCache;
-use crate::observe::batch::{QueryAnswer, pack, query_all};
+use crate::observe::batch::{PackSize, QueryAnswer, pack, query_all};
 use crate::observe::gather::{Members, gather};
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, Plan, needs, plan_for};
@@ -129,7 +129,7 @@ async fn detect(
     let before: Vec<Past> = rungs.iter().filter_map(Past::before).collect();
     let beginnings: Vec<PlannedQuery> =
         rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
-    cache.queries += 1 + pack(&beginnings).len();
+    cache.queries += 1 + pack(&beginnings, PackSize::INSTANT).len();
     let detection_query = detection(library);
     let present = query_all(prometheus, &beginnings, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::observe::batch::{pack, query_all};
+use crate::observe::batch::{PackSize, pack, query_all};
 use crate::observe::incident_range::incident_range;
 use detect::{DetectionResult, EngineSeen, PlannedQuery, PoolSeries, QueryPurpose, RecordedSeries};
 use findings::Request;
@@ -102,7 +102,7 @@ pub(crate) async fn find_recorded(
             recorded.series.insert((engine.engine.clone(), (*name).to_owned()), PoolSeries { matchers, has_past });
         }
     }
-    (recorded, pack(&asks).len())
+    (recorded, pack(&asks, PackSize::INSTANT).len())
 }
 
 /// Groups the pools by recorded series.

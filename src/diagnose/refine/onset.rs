@@ -25,9 +25,10 @@ use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
 use prom::{Answer, Prometheus, Row, Series};
 
-/// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
-/// histograms.
+/// Number of replicas above which steps are costly: fewer are queried.
 pub(crate) const MANY_REPLICAS: usize = 250;
+/// The number of steps of which one is queried for so many replicas.
+const STEPS_OF_MANY: i64 = 4;
 /// Number of the best chains that are traced.
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
@@ -56,14 +57,11 @@ pub(crate) async fn trace(
         return false;
     }
     let is_large = observed.members.replicas() > MANY_REPLICAS;
-    let range = if is_large { halved(incident_range(request)) } else { incident_range(request) };
+    let range = if is_large { coarser(incident_range(request), STEPS_OF_MANY) } else { incident_range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
-    let packs = batch::pack(&asks);
+    let packs = batch::pack(&asks, batch::PackSize::RANGE);
     observed.queries += packs.len();
-    // Histograms of so many replicas take most of the time here, so they are queried at half of the steps.
-    let histogram_range = if is_large { halved(range) } else { range };
-    let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { histogram_range } else { range };
-    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
+    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline)).collect();
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;
     let mut series: Vec<(usize, Arc<Answer<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
@@ -86,16 +84,13 @@ pub(crate) async fn trace(
         .collect();
     for e in checks {
         let Ok(when) = e.when.parse::<Condition>() else { continue };
-        let is_heavy = asks.iter().any(|ask| ask.signal == e.signal && batch::is_heavy(ask));
-        let step = if is_heavy { histogram_range } else { range }.step_seconds.max(1);
-        // For a histogram only the steps that were queried count.
-        let queried = moments.iter().filter(|(at, _)| (range.to.as_second() - at.as_second()) % step == 0);
-        let held = queried.map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
+        let held =
+            moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
-    observed.observations.held_step_seconds = histogram_range.step_seconds;
+    observed.observations.held_step_seconds = range.step_seconds;
     !observed.observations.held_since.is_empty()
 }
 
@@ -160,9 +155,9 @@ pub(crate) fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
     rows.collect::<Answer<Row>>().with_missing(series.missing().cloned())
 }
 
-/// Returns the range with half of its steps; the last one stays.
-fn halved(range: Range) -> Range {
-    let step_seconds = 2 * range.step_seconds.max(1);
+/// Returns the range with one of so many of its steps; the last one stays.
+fn coarser(range: Range, of: i64) -> Range {
+    let step_seconds = of * range.step_seconds.max(1);
     let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
     let before = Duration::from_secs(u64::try_from(steps * step_seconds).unwrap_or_default());
     Range { from: clock::before(range.to, before), step_seconds, ..range }
@@ -261,9 +256,9 @@ mod tests {
             let moments: Vec<Timestamp> = range.steps().collect();
             assert_eq!(moments.last(), Some(&at));
             assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
-            let half: Vec<Timestamp> = halved(range).steps().collect();
-            assert_eq!(half.last(), Some(&at));
-            assert_eq!(half.len(), moments.len().div_ceil(2));
+            let fewer: Vec<Timestamp> = coarser(range, 4).steps().collect();
+            assert_eq!(fewer.last(), Some(&at));
+            assert_eq!(fewer.len(), moments.len().div_ceil(4));
         }
     }
 }

@@ -323,7 +323,8 @@ pub struct StepOrigin {
 }
 
 impl Step {
-    /// Returns the engine versions, platform and GPUs that it is valid for, if limited: `vllm >= 0.8, pods`.
+    /// Returns the engine versions, platform and GPUs that it is valid for, and the signs that ask for it, if limited:
+    /// `vllm >= 0.8, pods, if error_ratio > 0.01`.
     pub fn holds_for(&self) -> Option<String> {
         let on = self.runs_on.map(|on| match on {
             RunsOn::Pods => "pods",
@@ -333,8 +334,13 @@ impl Step {
             GpuVendor::Amd => "AMD GPUs",
             GpuVendor::Nvidia => "NVIDIA GPUs",
         });
-        let conditions: Vec<&str> = self.engine.as_deref().into_iter().chain(on).chain(gpu).collect();
-        (!conditions.is_empty()).then(|| conditions.join(", "))
+        let signs = self.only_if.as_ref().map(|sign| {
+            let all: Vec<String> = sign.checks().into_iter().map(|c| format!("{} {}", c.signal, c.when)).collect();
+            format!("if {}", all.join(" or "))
+        });
+        let limits = [self.engine.as_deref(), on, gpu, signs.as_deref()];
+        let limits: Vec<&str> = limits.into_iter().flatten().collect();
+        (!limits.is_empty()).then(|| limits.join(", "))
     }
 }
 
