@@ -14,6 +14,10 @@ pub struct PlannedDeployment {
     pub tensor: u64,
     /// Number of pipeline stages among which the layers are divided.
     pub pipeline: u64,
+    /// Number of ranks with attention and a KV cache of their own; the experts are divided among all of them.
+    pub data: u64,
+    /// Number of GPUs of a layer among which a request's tokens are divided, instead of a copy on each.
+    pub context: u64,
     /// The KV cache's type; `None` for the model's.
     pub kv_dtype: Option<KvDtype>,
     /// The precision of the weights; `None` for the checkpoint's.

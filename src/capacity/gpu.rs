@@ -5,7 +5,7 @@ use knowledge::playbook::suggestion;
 /// GPU names and memory in GiB as the driver reports it, which is less than in the product's name.
 ///
 /// Source: `total_memory` as vLLM and PyTorch report it; https://docs.nvidia.com/datacenter/tesla/
-const GPU_MEMORY_GIB: [(&str, f64); 36] = [
+const GPU_MEMORY_GIB: [(&str, f64); 38] = [
     ("A10", 22.0),
     ("A10G", 22.0),
     ("A16", 14.7),
@@ -32,6 +32,8 @@ const GPU_MEMORY_GIB: [(&str, f64); 36] = [
     ("B200", 178.3),
     ("GB200", 184.0),
     ("B300", 267.0),
+    ("GB300", 277.5),
+    ("GB10", 121.6),
     ("L4", 22.0),
     ("L40", 44.4),
     ("L40S", 44.4),
@@ -62,7 +64,7 @@ impl std::str::FromStr for GpuSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         let plain = |name: &str| -> String {
             let name = name.to_ascii_lowercase();
-            let name = name.trim_start_matches("nvidia").trim_start_matches("amd").replace("gb", "");
+            let name = name.trim_start_matches("nvidia").trim_start_matches("amd").trim_end_matches("gb");
             name.chars().filter(char::is_ascii_alphanumeric).collect()
         };
         let gpu = GPU_MEMORY_GIB

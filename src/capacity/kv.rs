@@ -31,7 +31,12 @@ pub struct Cache {
 
 impl Cache {
     /// Computes the cache of the GPU with the most layers; `None` if the model has no attention layers.
-    pub fn new(model: &ModelSpec, dtype: KvDtype, tensor: u64, pipeline: u64, batched_tokens: u64) -> Option<Self> {
+    pub fn new(
+        model: &ModelSpec,
+        dtype: KvDtype,
+        [tensor, pipeline, context]: [u64; 3],
+        batched_tokens: u64,
+    ) -> Option<Self> {
         let per_stage = |n: u64| n.div_ceil(pipeline);
         let per_layer = match model.attention {
             Attention::Heads { kv_heads, head_dim } => 2 * (kv_heads / tensor).max(1) * head_dim,
@@ -63,8 +68,9 @@ impl Cache {
         let state = model.state.map_or(0, |s| (s.numbers * s.width + s.convolution * model.dtype.bytes()) / tensor);
         let block_tokens = state.div_ceil(per_layer).div_ceil(BLOCK).max(1) * BLOCK;
         Some(Self {
-            token_bytes: per_layer * attending,
-            block_tokens,
+            token_bytes: per_layer * attending / context,
+            // Each of the GPUs keeps its part of so many tokens.
+            block_tokens: block_tokens * context,
             block_bytes: block_tokens * per_layer * group,
             full_groups: full.div_ceil(group),
             recurrent_groups: recurrent.div_ceil(group),

@@ -159,6 +159,10 @@ pub struct Deployed {
     pub tensor_parallel: u64,
     /// Number of pipeline stages among which the layers are divided.
     pub pipeline_parallel: u64,
+    /// Number of ranks with a KV cache of their own; what follows is of one of them.
+    pub data_parallel: u64,
+    /// Number of GPUs of a layer among which a request's tokens are divided.
+    pub decode_context_parallel: u64,
     /// Maximum length of a request in tokens.
     pub max_model_len: u64,
     /// Maximum tokens per step.

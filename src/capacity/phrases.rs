@@ -50,10 +50,10 @@ pub(super) fn longer_than_trained(requested: u64, trained: u64) -> String {
     )
 }
 
-pub(super) fn replicated(tensor: u64, kv_heads: u64) -> String {
+pub(super) fn replicated(tensor: u64, kv_heads: u64, context: u64) -> String {
     format!(
         "only {kv_heads} heads of keys and values among {tensor} GPUs: each is kept {} times, so the pool grows less than the GPUs",
-        tensor / kv_heads
+        tensor / kv_heads / context
     )
 }
 
@@ -86,7 +86,7 @@ pub(super) fn assumptions(model: &ModelSpec, d: &PlannedDeployment, batched: u64
 
 pub(super) fn does_not_fit(fit: &Fit) -> String {
     let d = &fit.deployed;
-    let gpus = d.tensor_parallel * d.pipeline_parallel;
+    let gpus = d.tensor_parallel * d.pipeline_parallel * d.data_parallel;
     let on = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
     let note = match fit.longest_request_tokens {
         0 => format!("the model does not fit on {on}"),

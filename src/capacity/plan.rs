@@ -4,7 +4,7 @@ use super::config::{Result, refuse};
 use super::deployment::PlannedDeployment;
 use super::gpu::GpuSpec;
 use super::kv::Cache;
-use super::layers::{Attention, LayerKind};
+use super::layers::{Attention, LayerKind, Parts};
 use super::model::ModelSpec;
 use super::precision::Precision;
 use super::{
@@ -16,7 +16,7 @@ const GIB: u64 = 1 << 30;
 /// The fraction of a GPU that weights may take before they leave too little to the KV cache.
 /// Our choice: with 0.9 of the GPU in use less than a sixth of it is left for the cache.
 const CROWDED: f64 = 0.75;
-/// Minimum memory of a GPU, except A100, for vLLM's large default batches.
+/// Minimum memory of a GPU, except A100 and GB10, for vLLM's large default batches.
 /// Source: https://docs.vllm.ai/en/stable/configuration/optimization/
 const LARGE: u64 = 70 * GIB;
 /// CUDA graphs of one GPU; start-up logs show 0.1 to 0.7 GiB.
@@ -39,7 +39,7 @@ const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
 /// If the deployment is not possible with the model, or a required value is missing.
 pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<CapacityReport> {
     let d = deployment;
-    splits(model, d.tensor, d.pipeline)?;
+    splits(model, d, d.tensor)?;
     let mut assumed = model.assumed.clone();
     let Some(longest) = d.longest.or(model.longest) else {
         return refuse("the configuration does not tell the longest request: pass `--max-model-len`");
@@ -51,15 +51,15 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     }
     let weights = weights(model, d);
     let kv_dtype = d.kv_dtype.or(model.kv_dtype).unwrap_or(model.dtype);
-    let large = d.gpu.as_ref().is_none_or(|gpu| gpu.bytes >= LARGE && !is_a100(gpu));
+    let large = d.gpu.as_ref().is_none_or(|gpu| gpu.bytes >= LARGE && !has_small_batches(gpu));
     let batched = d.batched_tokens.unwrap_or(if large { 8_192 } else { 2_048 });
     let sequences = d.sequences.unwrap_or(if large { 1_024 } else { 256 });
-    let cache = |tensor, pipeline| match Cache::new(model, kv_dtype, tensor, pipeline, batched) {
+    let cache = |split| match Cache::new(model, kv_dtype, split, batched) {
         Some(cache) => Ok(cache),
         None => refuse("no layer attends: this model has no KV cache, and its requests need no tokens of it"),
     };
-    let unsharded = cache(1, 1)?;
-    let per_gpu = cache(d.tensor, d.pipeline)?;
+    let unsharded = cache([1, 1, 1])?;
+    let per_gpu = cache([d.tensor, d.pipeline, d.context])?;
     let mut report = CapacityReport {
         schema: SCHEMA.to_owned(),
         model: Some(described(model, longest)),
@@ -94,8 +94,8 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
         Ok((parts, pool))
     };
     let holds = |tensor: u64| -> Result<bool> {
-        splits(model, tensor, d.pipeline)?;
-        Ok(cache(tensor, d.pipeline)?.request_bytes(longest) <= fit_of(tensor)?.1)
+        splits(model, d, tensor)?;
+        Ok(cache([tensor, d.pipeline, d.context])?.request_bytes(longest) <= fit_of(tensor)?.1)
     };
     let (memory, pool) = fit_of(d.tensor)?;
     let fits = holds(d.tensor)?;
@@ -111,6 +111,8 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
             gpu_memory_utilization: d.utilization,
             tensor_parallel: d.tensor,
             pipeline_parallel: d.pipeline,
+            data_parallel: d.data,
+            decode_context_parallel: d.context,
             max_model_len: longest,
             max_num_batched_tokens: batched,
             max_num_seqs: sequences,
@@ -131,9 +133,9 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     };
     report.assumed.extend(phrases::assumptions(model, d, batched, sequences));
     if let Attention::Heads { kv_heads, .. } = model.attention
-        && d.tensor > kv_heads
+        && d.tensor > kv_heads * d.context
     {
-        report.warnings.push(phrases::replicated(d.tensor, kv_heads));
+        report.warnings.push(phrases::replicated(d.tensor, kv_heads, d.context));
     }
     if !fits {
         report.warnings.push(phrases::does_not_fit(&fit));
@@ -146,14 +148,19 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     Ok(report)
 }
 
-fn is_a100(gpu: &GpuSpec) -> bool {
-    gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
+fn has_small_batches(gpu: &GpuSpec) -> bool {
+    gpu.name.as_ref().is_some_and(|name| name.starts_with("A100") || name == "GB10")
 }
 
 /// Checks that the model can be divided among the GPUs, with the same conditions as vLLM.
-fn splits(model: &ModelSpec, tensor: u64, pipeline: u64) -> Result<()> {
-    if pipeline > model.layers.len() as u64 {
-        return refuse(format!("{} layers cannot be divided among `--pp {pipeline}`", model.layers.len()));
+fn splits(model: &ModelSpec, d: &PlannedDeployment, tensor: u64) -> Result<()> {
+    let heads = if let Attention::Heads { kv_heads, .. } = model.attention { kv_heads } else { 1 };
+    // https://docs.vllm.ai/en/stable/serving/context_parallel_deployment/
+    if d.context > (tensor / heads).max(1) || !tensor.is_multiple_of(d.context) {
+        return refuse(format!("`--dcp` divides the copies of {heads} heads of keys and values on `--tp {tensor}`"));
+    }
+    if d.pipeline > model.layers.len() as u64 {
+        return refuse(format!("{} layers cannot be divided among `--pp {}`", model.layers.len(), d.pipeline));
     }
     if !model.heads.is_multiple_of(tensor) {
         return refuse(format!("{} attention heads cannot be divided among `--tp {tensor}`", model.heads));
@@ -217,7 +224,7 @@ fn memory(
     batched: u64,
     sequences: u64,
 ) -> Vec<Share> {
-    let weights = weights_here(model, weights, tensor, d.pipeline);
+    let weights = weights_here(model, d, weights, tensor);
     let mut parts = vec![(WEIGHTS, weights)];
     match d.reserve_bytes {
         Some(bytes) => parts.push(("reserve", bytes)),
@@ -231,7 +238,7 @@ fn memory(
             if !d.eager {
                 parts.push(("cuda_graphs", GRAPHS));
             }
-            let several = tensor * d.pipeline > 1;
+            let several = tensor * d.pipeline * d.data > 1;
             parts.push(("runtime", RUNTIME + if several { COLLECTIVES } else { 0 }));
         }
     }
@@ -245,13 +252,20 @@ fn memory(
 }
 
 /// Returns the weights of the GPU with the most: the first stage has the embedding, the last the output projection.
-fn weights_here(model: &ModelSpec, bytes: u64, tensor: u64, pipeline: u64) -> u64 {
-    if pipeline == 1 {
+/// Experts are divided among all ranks. Source: https://docs.vllm.ai/en/stable/serving/data_parallel_deployment/
+fn weights_here(model: &ModelSpec, d: &PlannedDeployment, bytes: u64, tensor: u64) -> u64 {
+    let experts =
+        d.precision.as_ref().or(model.precision.as_ref()).zip(model.parts).map_or(0.0, |(precision, parts)| {
+            let others = precision.bytes(&Parts { experts: 0, ..parts }, model.dtype);
+            1.0 - others as f64 / precision.bytes(&parts, model.dtype) as f64
+        });
+    let bytes = bytes - (bytes as f64 * experts * (1.0 - 1.0 / d.data as f64)) as u64;
+    if d.pipeline == 1 {
         return bytes / tensor;
     }
     let ends = model.parts.map_or(0, |p| p.embedding.max(p.output) * model.dtype.bytes());
     let both = model.parts.map_or(0, |p| (p.embedding + p.output) * model.dtype.bytes());
     let layers = model.layers.len() as u64;
-    let inside = bytes.saturating_sub(both) as f64 * layers.div_ceil(pipeline) as f64 / layers as f64;
+    let inside = bytes.saturating_sub(both) as f64 * layers.div_ceil(d.pipeline) as f64 / layers as f64;
     (inside as u64 + ends) / tensor
 }

@@ -121,15 +121,18 @@ fn part(name: &str, words: &Phrases) -> String {
 
 fn fits(out: &mut String, fit: &Fit, words: &Phrases) {
     let d = &fit.deployed;
-    let gpus = d.tensor_parallel * d.pipeline_parallel;
+    let gpus = d.tensor_parallel * d.pipeline_parallel * d.data_parallel;
     let name = d.gpu.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
     let title = format!("{gpus} x {name}{:.1} GiB", d.gpu_bytes as f64 / 1_073_741_824.0);
     let how = [
         ("tensor", d.tensor_parallel.to_string().into()),
         ("pipeline", d.pipeline_parallel.to_string().into()),
+        ("data", d.data_parallel.to_string().into()),
+        ("dcp", d.decode_context_parallel.to_string().into()),
         ("utilization", d.gpu_memory_utilization.to_string().into()),
     ];
-    line(out, format_args!("\n{title} ({})", words.text("fit-how", &how)));
+    let key = if d.data_parallel * d.decode_context_parallel > 1 { "fit-how-ranks" } else { "fit-how" };
+    line(out, format_args!("\n{title} ({})", words.text(key, &how)));
     for share in &fit.memory {
         let percent = format!("{:.0} %", share.share * 100.0);
         line(out, format_args!("  {:<24}{:>10}{percent:>8}", part(&share.part, words), size(share.bytes)));
@@ -137,7 +140,8 @@ fn fits(out: &mut String, fit: &Fit, words: &Phrases) {
     if fit.kv_pool_tokens == 0 {
         return;
     }
-    let holds = words.text("fit-holds", &[("tokens", grouped(fit.kv_pool_tokens).into())]);
+    let key = if d.data_parallel > 1 { "fit-holds-of-each" } else { "fit-holds" };
+    let holds = words.text(key, &[("tokens", grouped(fit.kv_pool_tokens).into()), ("ranks", d.data_parallel.into())]);
     let [context, one, at_once] = ["fit-context", "fit-one-request", "fit-at-once"].map(|key| words.text(key, &[]));
     line(out, format_args!("\n{holds}"));
     line(out, format_args!("  {context:>10}{one:>14}{at_once:>12}"));

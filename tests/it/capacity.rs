@@ -24,6 +24,8 @@ fn on(gpu: &str, tensor: u64) -> PlannedDeployment {
         utilization: 0.9,
         tensor,
         pipeline: 1,
+        data: 1,
+        context: 1,
         kv_dtype: None,
         precision: None,
         weights_bytes: None,
@@ -81,10 +83,10 @@ fn kv_bytes_per_token_are_those_worked_out_by_hand() {
         // Twelve of forty-eight layers attend.
         ("qwen3-next-80b", KvDtype::Bf16, 1, 2 * 12 * 2 * 256 * 2),
     ] {
-        let cache = Cache::new(&model(name), dtype, tensor, 1, 8_192).unwrap();
+        let cache = Cache::new(&model(name), dtype, [tensor, 1, 1], 8_192).unwrap();
         assert_eq!(cache.token_bytes, by_hand, "{name} {dtype:?} tp {tensor}");
     }
-    let stage = Cache::new(&model("llama-3.1-70b"), KvDtype::Bf16, 1, 3, 8_192).unwrap();
+    let stage = Cache::new(&model("llama-3.1-70b"), KvDtype::Bf16, [1, 3, 1], 8_192).unwrap();
     assert_eq!(stage.token_bytes, 2 * 27 * 8 * 128 * 2, "the largest of three stages has 27 of 80 layers");
 }
 
@@ -99,11 +101,11 @@ fn pools_hold_what_published_start_up_logs_tell() {
         ("llama-3.1-8b", 3.81, 1_952.0 * 16.0, 0.002),
         ("qwen2.5-1.5b", 0.56, 20_992.0, 0.01),
     ] {
-        let cache = Cache::new(&model(name), KvDtype::Bf16, 1, 1, 8_192).unwrap();
+        let cache = Cache::new(&model(name), KvDtype::Bf16, [1, 1, 1], 8_192).unwrap();
         let held = cache.pool_tokens((gib * GIB) as u64, 131_072) as f64;
         assert!(close(held, tokens, tolerance), "{name} in {gib} GiB: {held}, published {tokens}");
     }
-    let cache = Cache::new(&model("llama-3.1-8b"), KvDtype::Bf16, 1, 1, 8_192).unwrap();
+    let cache = Cache::new(&model("llama-3.1-8b"), KvDtype::Bf16, [1, 1, 1], 8_192).unwrap();
     for (tokens, context, published) in
         [(216_496, 8_192, "26.43"), (162_704, 16_000, "10.17"), (31_232, 20_000, "1.56")]
     {
@@ -120,20 +122,20 @@ fn blocks_grow_until_one_holds_a_recurrent_layers_state() {
         ("qwen3.5-27b", KvDtype::Bf16, 1, 784),
         ("qwen3.5-27b", KvDtype::Fp8, 2, 1_568),
     ] {
-        assert_eq!(Cache::new(&model(name), dtype, tensor, 1, 8_192).unwrap().block_tokens, published, "{name}");
+        assert_eq!(Cache::new(&model(name), dtype, [tensor, 1, 1], 8_192).unwrap().block_tokens, published, "{name}");
     }
 }
 
 #[test]
 fn sliding_windows_stop_growing_and_share_the_pool_in_groups() {
-    let cache = Cache::new(&model("gemma-3-27b"), KvDtype::Bf16, 1, 1, 8_192).unwrap();
+    let cache = Cache::new(&model("gemma-3-27b"), KvDtype::Bf16, [1, 1, 1], 8_192).unwrap();
     // Ten full layers, fifty-two with a window of 1,024: groups of ten, one full and six sliding.
     let block = 10 * 16 * (2 * 16 * 128 * 2);
     assert_eq!(cache.block_bytes, block);
     // The window and one step of 8,192 tokens: 576 blocks and one more, because it need not begin with a block.
     assert_eq!(cache.request_bytes(131_072), (8_192 + 6 * 577) * block);
     assert_eq!(cache.request_bytes(160), (10 + 6 * 11) * block);
-    let half = Cache::new(&model("gemma-2-9b"), KvDtype::Bf16, 1, 1, 2_048).unwrap();
+    let half = Cache::new(&model("gemma-2-9b"), KvDtype::Bf16, [1, 1, 1], 2_048).unwrap();
     assert_eq!(half.block_bytes, 21 * 16 * (2 * 8 * 256 * 2), "twenty-one layers of each kind");
 }
 
@@ -183,6 +185,30 @@ fn a_too_long_request_is_told_with_the_length_that_fits() {
     let shorter = |longest| plan(&model("llama-3.1-8b"), &PlannedDeployment { longest: Some(longest), ..on("L4", 1) });
     assert!(shorter(longest).unwrap().fit.unwrap().fits);
     assert!(!shorter(longest + 1).unwrap().fit.unwrap().fits);
+}
+
+/// DeepSeek-V3 in FP8 on eight GPUs: 656 of its 671 billion parameters are experts, and each GPU of `--tp 8` keeps the whole
+/// latent. https://docs.vllm.ai/en/stable/serving/data_parallel_deployment/, context_parallel_deployment/
+#[test]
+fn ranks_divide_experts_and_not_attention_and_copies_of_the_cache_are_divided() {
+    let fit = |tensor, data, context| {
+        let deployed = PlannedDeployment { data, context, longest: Some(8_192), ..on("H200", tensor) };
+        plan(&model("deepseek-v3"), &deployed).unwrap().fit.unwrap()
+    };
+    let weights = |fit: &capacity::Fit| fit.memory[0].bytes as f64;
+    let [shared, ranks, divided] = [fit(8, 1, 1), fit(1, 8, 1), fit(8, 1, 8)];
+    // What is not experts stands on each of the ranks whole.
+    let others = (weights(&ranks) - weights(&shared)) * 8.0 / 7.0;
+    assert!((12e9..20e9).contains(&others), "{others}");
+    assert_eq!(divided.memory, shared.memory);
+    let per_copy = divided.kv_pool_tokens as f64 / shared.kv_pool_tokens as f64;
+    assert!(
+        close(per_copy, 8.0, 0.001)
+            && close(divided.concurrency[1].requests, 8.0 * shared.concurrency[1].requests, 0.01)
+    );
+    let wrong = PlannedDeployment { context: 8, ..on("H100", 8) };
+    let refused = plan(&model("llama-3.1-8b"), &wrong).unwrap_err().to_string();
+    assert_eq!(refused, "`--dcp` divides the copies of 8 heads of keys and values on `--tp 8`");
 }
 
 #[test]
@@ -272,7 +298,16 @@ fn quantized_checkpoints_take_what_their_bits_say() {
 
 #[test]
 fn sizes_and_gpu_names_are_read_as_people_write_them() {
-    for (text, gib) in [("80GiB", 80.0), ("24GB", 24e9 / GIB), ("h100", 79.1), ("a100-40gb", 39.4), ("4090", 23.5)] {
+    for (text, gib) in [
+        ("80GiB", 80.0),
+        ("24GB", 24e9 / GIB),
+        ("h100", 79.1),
+        ("a100-40gb", 39.4),
+        ("4090", 23.5),
+        ("GB300", 277.5),
+        ("gb10", 121.6),
+        ("10GB", 10e9 / GIB),
+    ] {
         assert!(close(text.parse::<GpuSpec>().unwrap().bytes as f64 / GIB, gib, 0.001), "{text}");
     }
     assert!("H10O".parse::<GpuSpec>().unwrap_err().contains("did you mean `H100`?"));

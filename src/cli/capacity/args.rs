@@ -64,6 +64,12 @@ pub struct DeploymentArgs {
     /// GPUs that the layers are distributed over.
     #[arg(long, visible_alias = "pp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub pipeline_parallel_size: u64,
+    /// Ranks with attention and a KV cache of their own, among which experts are divided; SGLang's `--tp` counts the GPUs of all.
+    #[arg(long, visible_alias = "dp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub data_parallel_size: u64,
+    /// GPUs of `--tp` that divide a request's tokens, where each would keep a copy of its KV cache.
+    #[arg(long, visible_alias = "dcp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub decode_context_parallel_size: u64,
     /// The maximum request length, such as 32768, 32k (32,000) or 32K (32,768) [default: the model's].
     #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     pub max_model_len: Option<u64>,
@@ -85,10 +91,10 @@ pub struct DeploymentArgs {
     /// CUDA graphs are disabled.
     #[arg(long)]
     pub enforce_eager: bool,
-    /// Maximum tokens of one step [default: 8192 from 70 GiB and not A100, else 2048].
+    /// Maximum tokens of one step [default: 8192 from 70 GiB and not A100 or GB10, else 2048].
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub max_num_batched_tokens: Option<u64>,
-    /// Maximum requests of one step [default: 1024 from 70 GiB and not A100, else 256].
+    /// Maximum requests of one step [default: 1024 from 70 GiB and not A100 or GB10, else 256].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub max_num_seqs: Option<u64>,
 }

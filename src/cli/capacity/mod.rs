@@ -81,6 +81,8 @@ fn deployment(args: &CapacityArgs) -> PlannedDeployment {
         utilization: d.gpu_memory_utilization,
         tensor: d.tensor_parallel_size,
         pipeline: d.pipeline_parallel_size,
+        data: d.data_parallel_size,
+        context: d.decode_context_parallel_size,
         kv_dtype: d.kv_cache_dtype.dtype(),
         precision: d.precision.clone(),
         weights_bytes: d.weights,
