@@ -7,6 +7,7 @@ mod computed;
 mod denied;
 mod dynamo;
 mod elsewhere;
+mod embeddings;
 mod exporters;
 mod gpus;
 mod litellm;
@@ -38,6 +39,7 @@ const EVERYTHING: &str = "everything";
 pub(crate) fn captured_histories() -> [String; 2] {
     let engines = captured::pages().into_iter().chain(spellings::pages()).chain(elsewhere::pages());
     let engines = engines.chain(sglang::pages()).chain(small::pages()).chain(standstill::pages());
+    let engines = engines.chain(embeddings::pages());
     let neighbours = litellm::pages().into_iter().chain(dynamo::pages()).chain(llm_d::pages());
     let neighbours = neighbours.chain(routers::pages()).chain(gpus::pages()).chain(crate::mixed_fleet::pages());
     [crate::harness::pages(&engines.collect::<Vec<_>>()), crate::harness::pages(&neighbours.collect::<Vec<_>>())]

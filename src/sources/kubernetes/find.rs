@@ -26,7 +26,7 @@ const MAX_NAMESPACES: usize = 8;
 const POD_IS_GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
 
 /// Names of engines and of their routers in images and commands.
-const ENGINES: [&str; 14] = [
+const ENGINES: [&str; 15] = [
     "vllm",
     "sglang",
     "tritonserver",
@@ -34,6 +34,7 @@ const ENGINES: [&str; 14] = [
     "trtllm",
     "dynamo",
     "text-generation",
+    "text-embeddings",
     "llama-server",
     "llama.cpp",
     "lmdeploy",
