@@ -5,6 +5,7 @@ use knowledge::playbook::suggestion;
 /// GPU names and memory in GiB as the driver reports it, which is less than in the product's name.
 ///
 /// Source: `total_memory` as vLLM and PyTorch report it; https://docs.nvidia.com/datacenter/tesla/
+/// GB300: nvidia-smi's 284208 MiB. GB10 shares with its host: https://docs.nvidia.com/dgx/dgx-spark/known-issues.html
 const GPU_MEMORY_GIB: [(&str, f64); 38] = [
     ("A10", 22.0),
     ("A10G", 22.0),

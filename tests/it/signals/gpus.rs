@@ -91,7 +91,7 @@ fn smi(errors: u32) -> String {
 
 /// Two GPUs under the prefix of the exporter's example: one works against its power limit, one is idle and clocked down.
 fn amd(errors: u32) -> String {
-    let gpu = |id: u32, activity: u32, clock: u32, power: u32, errors: u32| {
+    let gpu = |id: u32, activity: u32, clock: u32, power: u32, errors: u32, speed: u32| {
         let l = format!(
             "gpu_id=\"{id}\",serial_number=\"s{id}\",card_model=\"MI300X\",hostname=\"n\",pod=\"vllm-0\",namespace=\"amd\""
         );
@@ -101,10 +101,12 @@ fn amd(errors: u32) -> String {
              amd_gpu_clock{{{l},clock_index=\"8\",clock_type=\"memory\"}} 90\n\
              amd_gpu_junction_temperature{{{l}}} 81\namd_gpu_ecc_uncorrect_total{{{l}}} {errors}\n\
              amd_gpu_violation_ppt_residency_percentage{{{l}}} {power}\n\
-             amd_gpu_violation_socket_thermal_residency_percentage{{{l}}} 3\n"
+             amd_gpu_violation_socket_thermal_residency_percentage{{{l}}} 3\namd_gpu_health{{{l}}} {}\n\
+             amd_pcie_speed{{{l}}} {speed}\namd_pcie_max_speed{{{l}}} 32\n",
+            u32::from(errors == 0)
         )
     };
-    gpu(0, 90, 1_500, 40, errors) + &gpu(1, 0, 130, 0, 0)
+    gpu(0, 90, 1_500, 40, errors, 16) + &gpu(1, 0, 130, 0, 0, 8)
 }
 
 const OLD: &str = "nvidia_gpu_num_devices 1\n\
@@ -252,6 +254,9 @@ fn amds_exporter_tells_each_signal_or_says_that_it_cannot() {
         ("gpu_temperature", 81.0),
         ("gpu_ecc_uncorrected", 1.0),
         ("gpus_gone", 0.0),
+        // The first has counted an error; the second is idle, and may lower its link.
+        ("gpu_reset_wanted", 1.0),
+        ("pcie_links_slow", 1.0),
     ];
     assert_table(&seen, "rocm", &expected, &[]);
     assert_no_data(&seen, &["gpu_xid_critical", "gpu_power_ratio", "gpu_nvlink_errors"]);

@@ -229,6 +229,7 @@ fn uneven() -> Vec<(i64, String)> {
         .concat()
     };
     let vllm = format!("{},model_name=\"m\",engine=\"0\"", target("ranks"));
+    let of_store = |status: &str| format!("{},operation=\"save_put\",status=\"{status}\"", target("few"));
     let sglang = format!("{},model_name=\"m\",engine_type=\"unified\"", target("experts"));
     let light = format!("{},model_name=\"m\",engine_type=\"unified\"", target("few-experts"));
     let ups = ["ranks", "few", "experts", "few-experts"].map(|namespace| series("up", &target(namespace), always(1.0)));
@@ -238,6 +239,14 @@ fn uneven() -> Vec<(i64, String)> {
         rank("ranks", 1, 2.0),
         rank("few", 0, 3.0),
         rank("few", 1, 0.0),
+        // Three of thirteen operations a minute fail in part.
+        series("vllm:mooncake_store_operation_total", &of_store("ok"), per_minute(10.0)),
+        series("vllm:mooncake_store_operation_total", &of_store("partial_failure"), per_minute(3.0)),
+        series(
+            "master_put_start_alloc_failures_total",
+            &target("experts").replace("engine", "mooncake"),
+            per_minute(6.0),
+        ),
         series("vllm:external_prefix_cache_queries_total", &vllm, per_minute(4_000.0)),
         series("vllm:external_prefix_cache_hits_total", &vllm, per_minute(1_000.0)),
         series("lmcache:remote_ping_errors_total", &vllm, per_minute(6.0)),
@@ -439,6 +448,7 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
     ];
     assert_values(&read("ranks"), &vllm);
     assert_no_data(&read("few"), &["rank_imbalance"]);
+    assert_values(&read("few"), &[("outer_cache_failure_rate", 0.05)]);
     let sglang = [
         ("rank_imbalance", 2.5),
         ("expert_balance", 0.3),
@@ -448,6 +458,7 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         ("media_per_request", 3.0),
         // Of what the GPU's own cache had not.
         ("external_cache_hit_ratio", 0.25),
+        ("outer_cache_failure_rate", 0.1),
     ];
     assert_values(&read("experts"), &sglang);
     // One running request of eight ranks reads 8, and says nothing.

@@ -287,6 +287,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         "kv_transfer_speed",
         "kv_transfer_wait",
         "external_cache_hit_ratio",
+        "outer_cache_failure_rate",
         "media_cache_hit_ratio",
         "media_per_request",
         "prefill_pool_waiting",
