@@ -8,10 +8,11 @@ BIN := target/debug/llm-diagnose
 # How long `make fuzz` tries each property.
 MINUTES ?= 10
 # How often `make kill` kills at random moments, on each database.
+SOAK ?= 30
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill slices-check
+.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill soak slices-check
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -76,6 +77,9 @@ fuzz: ## New inputs for whatever reads text from outside, MINUTES=10 for each pr
 
 kill: packages ## The service is killed at every stage and KILLS=200 times at random, on both databases; prints what is lost, twice or stuck
 	KILLS=$(KILLS) nice $(CARGO) test --locked --test it -- --test-threads=2 --nocapture kills::
+
+soak: packages ## The service for SOAK=30 minutes under pools that flap; nothing grows, and every message ends as its alerts
+	SOAK=$(SOAK) nice $(CARGO) test --locked --test it -- --nocapture kills::soak::
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

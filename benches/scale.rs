@@ -1,7 +1,7 @@
 //! `make bench`: diagnoses of pools of 8, 100 and 1,000 replicas, and of one pool among 1,000, on a real Prometheus, against
 //! their floor, in one run.
 //!
-//! Each replica has 62 series, two histograms among them, over an hour and a half. A few replicas are simulated, and their
+//! Each replica has 62 series, two histograms among them, scraped every 15 seconds for two hours. A few replicas are simulated, and their
 //! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan. The largest pool
 //! is diagnosed once more on what the generated rules record.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
@@ -43,9 +43,9 @@ const GROUP: &str = "llm-diagnose.record.vllm";
 const SIMULATED: usize = 4;
 /// Of one replica, `up` aside.
 const SERIES: usize = 62;
-const HISTORY: f64 = 5_400.0;
+const HISTORY: f64 = 7_200.0;
 /// Between two scrapes, in seconds.
-const INTERVAL: f64 = 30.0;
+const INTERVAL: f64 = 15.0;
 const ROUNDS: usize = 5;
 /// The queries that are printed, and how much of each.
 const HEAVIEST: usize = 5;
@@ -92,7 +92,12 @@ async fn main() {
         }
     }
     asked.push(many_pools(&library, &text, now).await);
-    assert!(asked.iter().all(|n| *n == asked[0]), "the number of queries depends on the fleet: {asked:?}");
+    // Only a large pool is asked in smaller packs.
+    let [small, others @ ..] = &asked[..] else { return };
+    assert!(
+        others.iter().all(|n| (*small..=2 * small).contains(n)),
+        "the number of queries grows with the fleet: {asked:?}"
+    );
 }
 
 /// One pool among many, and the health of them all; returns the number of queries of a diagnosis.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Past, RecordedSeries};
 use findings::UnknownLabelValue;
-use findings::scope::Scope;
+use findings::scope::{Scope, fits};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineVersion, Matcher};
-use prom::MetricNames;
+use prom::{MetricNames, Row};
 
 /// A detected engine that has series for the scope.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,8 @@ pub struct DetectionResult {
     pub recorded: RecordedSeries,
     /// The metrics that Prometheus has.
     pub names: MetricNames,
+    /// The number of series that show the pool's engines, about one for each replica.
+    pub replicas: usize,
     /// The Services through which Prometheus scrapes the pool's engines.
     pub services: BTreeSet<String>,
     /// The pool's engines as a gateway writes their addresses: URLs, `host:port`.
@@ -65,6 +67,17 @@ impl DetectionResult {
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
         let best = engines().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
         engines().filter(move |(engine, _)| Some(rank(engine)) == best)
+    }
+
+    /// Counts the series in the rows of [`detection`](crate::detection()) that show the pool's engines.
+    pub fn replicas_in(&self, library: &Library, rows: &[Row]) -> usize {
+        let shows = |row: &&Row| {
+            self.pool(library).any(|(engine, seen)| {
+                let is_its = |name: &String| engine.spellings(&engine.detect).iter().any(|(_, own)| own == name);
+                row.labels.get("__name__").is_some_and(is_its) && fits(&seen.matchers, &row.labels)
+            })
+        };
+        rows.iter().filter(shows).map(|row| row.value.max(0.0) as usize).sum()
     }
 
     /// Returns true if the scope has only a `job`, and no serving engine has it or a replica of the scope: the alert

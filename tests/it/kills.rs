@@ -11,6 +11,7 @@ mod leases;
 mod outcome;
 mod proxy;
 mod site;
+mod soak;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
 
+use crate::running::NOWHERE;
 use site::Site;
 
 /// Random kills on SQLite, and on PostgreSQL, where a start takes longer, unless KILLS says otherwise.
@@ -132,7 +134,7 @@ async fn load(site: &mut Site, step: usize) {
 /// Kills at every stage, then at random moments, and compares what was acknowledged with what is shown.
 async fn survives(database: &str, postgres: Option<&Postgres>) {
     let began = Instant::now();
-    let mut site = Site::start(postgres).await;
+    let mut site = Site::start(postgres, NOWHERE).await;
     let random = from_environment("KILLS");
     let is_long = random.is_some();
     let limits = &LIMITS[usize::from(!is_long)];

@@ -7,7 +7,7 @@ use tracing::{Instrument, debug_span};
 
 use super::seen::Seen;
 use crate::judge;
-use crate::observe::batch::{PackSize, pack, query_all};
+use crate::observe::batch::{pack, query_all};
 use crate::observe::recorded::scope;
 use detect::{DetectionResult, PlannedQuery, QueryPurpose};
 use findings::{ErrorBudget, Request};
@@ -60,15 +60,12 @@ async fn error_budget(
         query,
         at: request.at,
     });
-    let answers = query_all(prometheus, &asks, deadline.min(Instant::now() + PATIENCE)).await;
+    let answers = query_all(prometheus, &asks, 0, deadline.min(Instant::now() + PATIENCE)).await;
     // Sums of a part of the data are no budget.
     let complete = |i: usize| answers.get(i)?.as_ref().ok().filter(|rows| rows.incomplete().is_none());
     let number = |i: usize| complete(i)?.first().map(|row| row.value).filter(|n| n.is_finite());
     let numbers = || Some([number(0)?, number(1)?, number(2)?, number(3)?]);
-    (
-        numbers().and_then(|numbers| of_numbers(&promise, numbers, since, request.at)),
-        pack(&asks, PackSize::INSTANT).len(),
-    )
+    (numbers().and_then(|numbers| of_numbers(&promise, numbers, since, request.at)), pack(&asks, 0).len())
 }
 
 /// Returns the pool as matchers on recorded series, from the first engine that tells the signal; `None` if its series

@@ -9,6 +9,7 @@ use crate::judge;
 use crate::judge::{assemble, is_tied};
 use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
+use crate::observe::batch::MANY_REPLICAS;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{keep_where_too_short, needs, pool_first};
@@ -183,7 +184,7 @@ impl<'a> Seen<'a> {
     /// whose queries are costly, of a Prometheus that was late, or where pages were read, which have one window.
     pub(super) async fn young(mut self, sources: Sources<'_>, window: Duration) -> Self {
         let ObserveResult { degraded, direct, members, .. } = &self.observed;
-        if self.request.is_young || *degraded || direct.is_some() || members.replicas() > onset::MANY_REPLICAS {
+        if self.request.is_young || *degraded || direct.is_some() || members.replicas() > MANY_REPLICAS {
             return self;
         }
         let young = Request { window, is_young: true, ..self.request.clone() };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 
 use crate::observe::answer_cache::Hours;
-use crate::observe::batch::{PackSize, ask_range, pack};
+use crate::observe::batch::{ask_range, pack};
 use crate::observe::plan::{Needs, engines_reporting, filled, pruned};
 use detect::{DetectionResult, MARGIN, PlannedQuery, QueryPurpose};
 use findings::observation::{Observation, Observations, median};
@@ -105,7 +105,7 @@ pub(crate) async fn hours(
         Baseline::Earlier(_) => plan_queries(library, request, detection, signals),
         Baseline::Off => Vec::new(),
     };
-    let packs = pack(&asks, PackSize::RANGE);
+    let packs = pack(&asks, detection.replicas);
     let range = range(request);
     let answered = join_all(packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline))).await;
     let mut hours = Hours::new();

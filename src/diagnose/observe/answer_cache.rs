@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::observe::batch::{PackSize, PlannedPart, QueryAnswer, finest, pack, parts, query_all};
+use crate::observe::batch::{PlannedPart, QueryAnswer, finest, pack, parts, query_all};
 use crate::observe::read_pages::ReadPages;
 use detect::{DetectionResult, PlannedQuery};
 use prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
@@ -73,8 +73,9 @@ impl AnswerCache {
         let parts = finest(&parts);
         let part_queries: Vec<PlannedQuery> =
             parts.iter().map(|(at, part, purpose)| PlannedQuery::of_part(*at, part, *purpose)).collect();
-        self.queries += pack(&part_queries, PackSize::INSTANT).len();
-        let answers = query_all(prometheus, &part_queries, deadline).await;
+        let replicas = self.detection.as_ref().map_or(0, |found| found.replicas);
+        self.queries += pack(&part_queries, replicas).len();
+        let answers = query_all(prometheus, &part_queries, replicas, deadline).await;
         for ((at, part, _), answer) in parts.into_iter().zip(answers) {
             let part_answer = answer.map(|rows| {
                 self.note_missing(&rows);

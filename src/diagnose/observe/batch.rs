@@ -2,7 +2,7 @@
 //!
 //! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses, or whose
 //! answer is too large, is repeated query by query, so that one bad query costs only itself. Packs of replicas' values are
-//! small, for Prometheus compares the rows of a pack with each other, on one core. Queries on histograms are sent alone,
+//! small in a large pool: Prometheus compares the rows of a pack with each other, on one core. Queries on histograms are sent alone,
 //! after the others and a few at a time: a slow one costs only itself as well.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,22 +22,12 @@ use prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Row, 
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
-/// The most light queries in one pack.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PackSize {
-    /// Queries whose answer is the pool's value.
-    pool: usize,
-    /// Queries whose answer has the values of all replicas.
-    replicas: usize,
-}
-
-impl PackSize {
-    /// The size for queries at one time.
-    pub(crate) const INSTANT: Self = Self { pool: 10, replicas: 4 };
-    /// The size for queries over a range, each of which is evaluated at many times.
-    pub(crate) const RANGE: Self = Self { pool: 3, replicas: 1 };
-}
-
+/// Number of replicas above which queries are costly.
+pub(crate) const MANY_REPLICAS: usize = 250;
+/// Maximum number of light queries in one pack.
+const MAX_LIGHT: usize = 14;
+/// The same for a pool of many replicas: of queries for the pool's value, and of those for the values of its replicas.
+const MAX_LIGHT_OF_MANY: [usize; 2] = [10, 4];
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
 /// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
@@ -51,13 +41,17 @@ pub(crate) fn is_heavy(ask: &PlannedQuery) -> bool {
     histograms(&ask.query).next().is_some()
 }
 
-/// Groups queries that are sent together, as indices into the plan; the light ones first.
-pub(crate) fn pack(asks: &[PlannedQuery], size: PackSize) -> Vec<Vec<usize>> {
+/// Groups queries about a pool of so many replicas that are sent together, as indices into the plan; the light ones first.
+pub(crate) fn pack(asks: &[PlannedQuery], replicas: usize) -> Vec<Vec<usize>> {
     let mut packs: Vec<Vec<usize>> = Vec::new();
-    let kind = |ask: &PlannedQuery| (ask.at, ask.purpose.is_by_replica());
+    let is_large = replicas > MANY_REPLICAS;
+    let kind = |ask: &PlannedQuery| (ask.at, is_large && ask.purpose.is_by_replica());
+    let most = |ask: &PlannedQuery| match is_large {
+        true => MAX_LIGHT_OF_MANY[usize::from(ask.purpose.is_by_replica())],
+        false => MAX_LIGHT,
+    };
     for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
-        let most = if ask.purpose.is_by_replica() { size.replicas } else { size.pool };
-        match packs.iter_mut().find(|pack| pack.len() < most && kind(&asks[pack[0]]) == kind(ask)) {
+        match packs.iter_mut().find(|pack| pack.len() < most(ask) && kind(&asks[pack[0]]) == kind(ask)) {
             Some(pack) => pack.push(i),
             None => packs.push(vec![i]),
         }
@@ -78,7 +72,7 @@ pub(crate) fn finest<'a>(parts: &[PlannedPart<'a>]) -> Vec<PlannedPart<'a>> {
     parts.iter().copied().filter(|(at, part, _)| !in_another(*at, part) && distinct.insert((*at, *part))).collect()
 }
 
-/// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.
+/// Returns the queries that a plan sends for a small pool if all its metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     let formulas = plan.queries.iter().map(|ask| (ask, Formula::of(&ask.query, &MetricNames::default())));
     let formulas: Vec<(&PlannedQuery, Formula)> = formulas.collect();
@@ -90,7 +84,7 @@ pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
         let at = asks[pack[0]].at;
         (if pack.len() == 1 { asks[pack[0]].query.clone() } else { together(&asks, &pack) }, at)
     };
-    pack(&asks, PackSize::INSTANT).into_iter().map(text).collect()
+    pack(&asks, 0).into_iter().map(text).collect()
 }
 
 /// Returns the parts of formulas in order.
@@ -131,9 +125,14 @@ pub(crate) async fn query_pack(
     }
 }
 
-/// Sends all queries in packs; returns one answer per query, in order.
-pub(crate) async fn query_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
-    let packs = pack(asks, PackSize::INSTANT);
+/// Sends all queries about a pool of so many replicas in packs; returns one answer per query, in order.
+pub(crate) async fn query_all(
+    prometheus: &Prometheus,
+    asks: &[PlannedQuery],
+    replicas: usize,
+    deadline: Instant,
+) -> Vec<QueryAnswer> {
+    let packs = pack(asks, replicas);
     let asking = packs.iter().map(|pack| query_pack(prometheus, asks, pack, deadline)).collect();
     let answered = light_first(asks, &packs, asking, deadline).await;
     let mut answers: Vec<(usize, QueryAnswer)> =
@@ -239,7 +238,7 @@ mod tests {
             at: clock::now(),
         };
         let asks: Vec<PlannedQuery> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
-        let packs = pack(&asks, PackSize::INSTANT);
+        let packs = pack(&asks, 0);
         assert_eq!(packs.len(), 5);
         // The first histogram answers only once the last one has.
         let (last, late) = oneshot::channel();

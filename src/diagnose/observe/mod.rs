@@ -23,7 +23,7 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::observe::answer_cache::AnswerCache;
-use crate::observe::batch::{PackSize, QueryAnswer, pack, query_all};
+use crate::observe::batch::{QueryAnswer, pack, query_all};
 use crate::observe::gather::{Members, gather};
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, Plan, needs, plan_for};
@@ -129,9 +129,9 @@ async fn detect(
     let before: Vec<Past> = rungs.iter().filter_map(Past::before).collect();
     let beginnings: Vec<PlannedQuery> =
         rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
-    cache.queries += 1 + pack(&beginnings, PackSize::INSTANT).len();
+    cache.queries += 1 + pack(&beginnings, 0).len();
     let detection_query = detection(library);
-    let present = query_all(prometheus, &beginnings, deadline);
+    let present = query_all(prometheus, &beginnings, 0, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
     let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / NAMES_WAIT;
     let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
@@ -145,14 +145,15 @@ async fn detect(
             let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
             let mut detection = read_detection_of(library, &request.scope, &rows, answer.incomplete());
             detection.pools = pools_of_namespace(library, request, &rows);
-            if detection.no_label_fits {
+            let detection = if detection.no_label_fits {
                 let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, query_count) = Box::pin(narrow).await;
                 cache.queries += query_count;
                 narrowed
             } else {
                 Ok(detection)
-            }
+            };
+            detection.map(|found| DetectionResult { replicas: found.replicas_in(library, &answer), ..found })
         }
         Err(error) => Err(error),
     };

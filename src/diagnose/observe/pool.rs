@@ -43,7 +43,7 @@ impl<'a> Pool<'a> {
         let mut detection = read_detection(library, &request.scope, &rows);
         detection.incomplete = answer.incomplete().map(str::to_owned);
         let asks = plan_for(library, request, &detection, &Needs::new()).queries;
-        let answers = batch::query_all(prometheus, &asks, deadline).await;
+        let answers = batch::query_all(prometheus, &asks, 0, deadline).await;
         let members = Members::of(library, &asks, &answers);
         Ok(Self { library, request, detection, members })
     }

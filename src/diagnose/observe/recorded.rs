@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::observe::batch::{PackSize, pack, query_all};
+use crate::observe::batch::{pack, query_all};
 use crate::observe::incident_range::incident_range;
 use detect::{DetectionResult, EngineSeen, PlannedQuery, PoolSeries, QueryPurpose, RecordedSeries};
 use findings::Request;
@@ -67,7 +67,7 @@ pub(crate) async fn find_recorded(
     if asks.is_empty() {
         return (RecordedSeries::default(), 0);
     }
-    let answers = query_all(prometheus, &asks, deadline).await;
+    let answers = query_all(prometheus, &asks, 0, deadline).await;
     let mut recorded = RecordedSeries { window: request.window, ..RecordedSeries::default() };
     for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], |rows| &rows[..]));
@@ -102,7 +102,7 @@ pub(crate) async fn find_recorded(
             recorded.series.insert((engine.engine.clone(), (*name).to_owned()), PoolSeries { matchers, has_past });
         }
     }
-    (recorded, pack(&asks, PackSize::INSTANT).len())
+    (recorded, pack(&asks, 0).len())
 }
 
 /// Groups the pools by recorded series.

@@ -202,7 +202,7 @@ pub(crate) async fn query_ranges(
     range: Range,
     deadline: Instant,
 ) -> AnsweredRanges {
-    let packs = batch::pack(asks, batch::PackSize::RANGE);
+    let packs = batch::pack(asks, 0);
     let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
     let answered = join_all(answered).await;
     let mut answered: Vec<(usize, Arc<Answer<Series>>)> =

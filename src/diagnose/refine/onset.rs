@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::judge::evidence::{check, tells_of_change};
 use crate::observe::batch;
-use crate::observe::batch::{QueryAnswer, ask_range};
+use crate::observe::batch::{MANY_REPLICAS, QueryAnswer, ask_range};
 use crate::observe::gather::gather;
 use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
@@ -25,9 +25,7 @@ use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
 use prom::{Answer, Prometheus, Row, Series};
 
-/// Number of replicas above which steps are costly: fewer are queried.
-pub(crate) const MANY_REPLICAS: usize = 250;
-/// The number of steps of which one is queried for so many replicas.
+/// The number of steps of which one is queried in a large pool.
 const STEPS_OF_MANY: i64 = 4;
 /// Number of the best chains that are traced.
 const CHAINS: usize = 2;
@@ -59,7 +57,7 @@ pub(crate) async fn trace(
     let is_large = observed.members.replicas() > MANY_REPLICAS;
     let range = if is_large { coarser(incident_range(request), STEPS_OF_MANY) } else { incident_range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
-    let packs = batch::pack(&asks, batch::PackSize::RANGE);
+    let packs = batch::pack(&asks, observed.members.replicas());
     observed.queries += packs.len();
     let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline)).collect();
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;

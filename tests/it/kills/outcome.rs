@@ -13,7 +13,7 @@ use super::site::name;
 use crate::running::whole;
 
 /// What a message shows of an incident that is over.
-const OVER: &str = "RESOLVED";
+pub(super) const OVER: &str = "RESOLVED";
 
 /// An incident of the store: its group key, its id, and the id of its digest, unless it has a message of its own.
 pub(super) type Stored = (String, String, Option<String>);

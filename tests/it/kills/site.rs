@@ -15,9 +15,9 @@ use store::STORE_FILE;
 use tempfile::NamedTempFile;
 
 use super::Limits;
-use super::outcome::{Outcome, Stored};
+use super::outcome::{OVER, Outcome, Stored};
 use super::proxy::Proxy;
-use crate::running::{BINARY, CHANNEL, tls, without_authentication};
+use crate::running::{BINARY, CHANNEL, tls, whole, without_authentication};
 
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
 const PAGER_KEY: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
@@ -95,14 +95,14 @@ async fn alertmanagers(webhook: &str) -> [Alertmanager; 2] {
 }
 
 impl Site {
-    /// Starts it all, on SQLite unless there is a PostgreSQL.
-    pub(super) async fn start(postgres: Option<&Postgres>) -> Self {
+    /// Starts it all with this line about Prometheus, on SQLite unless there is a PostgreSQL.
+    pub(super) async fn start(postgres: Option<&Postgres>, prometheus: &str) -> Self {
         tls();
         let slack = FakeSlack::start(Options { latency: Duration::from_millis(20), ..Options::unlimited() });
         let (slack, pager) = (slack.await.unwrap(), FakePager::start(ROUTING_KEY, PAGER_KEY).await.unwrap());
         let (key, routing_key) = (file(PAGER_KEY), file(ROUTING_KEY));
         let mut config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\n{prometheus}\n\
              slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", posts_per_second: 1000, posts_burst: 1000, \
              updates_per_minute: 60000, storm: {{ incidents: 2, within: 2s }} }}\n\
              pagers:\n\
@@ -174,6 +174,50 @@ impl Site {
                 self.post(&ended).await;
             }
         }
+    }
+
+    /// The alert of a group ends if it fires, and else fires anew; what was not reported yet stays as it is.
+    pub(super) async fn flap(&mut self, group: usize) {
+        while self.groups.len() <= group {
+            self.groups.push(Group { alerts: Vec::new(), is_over: true });
+        }
+        match self.groups[group].is_over {
+            true => {
+                self.groups[group].is_over = false;
+                self.begin(group, name(group, 'A')).await;
+            }
+            false => self.end_last(group).await,
+        }
+    }
+
+    /// The last alert of a group ends, once it was reported.
+    async fn end_last(&mut self, group: usize) {
+        if let Some(alert) = self.groups[group].alerts.last().filter(|_| self.is_acknowledged(group)) {
+            self.post(&[as_json(group, alert, Some(clock::now()))]).await;
+            self.groups[group].is_over = true;
+        }
+    }
+
+    /// Ends what still fires; returns false if not all messages say so within this time, or work is left in the store.
+    pub(super) async fn all_over(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            for group in 0..self.groups.len() {
+                if !self.groups[group].is_over {
+                    self.end_last(group).await;
+                }
+            }
+            let messages = self.slack.messages(CHANNEL);
+            let tops = || messages.iter().filter(|message| message.thread_ts.is_none());
+            let is_over = self.groups.iter().all(|group| group.is_over)
+                && tops().count() > 0
+                && tops().all(|message| whole(message).contains(OVER));
+            if is_over && self.waiting().await == 0 {
+                return true;
+            }
+            self.has_content_call(Duration::from_secs(1)).await;
+        }
+        false
     }
 
     fn is_acknowledged(&self, group: usize) -> bool {
