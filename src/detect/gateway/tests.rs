@@ -352,6 +352,14 @@ fn a_gateways_models_are_judged_together_beside_engines_elsewhere_too() {
 }
 
 #[test]
+fn the_series_that_show_a_pools_engines_are_its_replicas() {
+    let counted = |labels: Labels, value: f64| prom::Row { labels, value };
+    let rows = [counted(vllm("llm", "a"), 300.0), counted(vllm("llm", "b"), 7.0), counted(dynamo("llm", "a"), 2.0)];
+    let labels: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+    assert_eq!(found(&[("namespace", "llm"), ("model", "a")], &labels).replicas_in(&LIBRARY, &rows), 300);
+}
+
+#[test]
 fn a_value_that_names_no_model_is_no_pool_and_no_other_model() {
     let total = |model: &str| {
         row(&[

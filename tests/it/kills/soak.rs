@@ -30,19 +30,25 @@ const TELLS: Duration = Duration::from_secs(300);
 /// What the last third may have more than the one before it.
 const MOST_GROWTH: f64 = 1.1;
 
-/// What the process holds at a moment.
+/// Descriptors of the process at a moment, and its resident memory without pages of files, in KiB.
 #[derive(Debug, Clone, Copy)]
-struct Held {
-    descriptors: f64,
-    /// Resident memory without pages of files, in KiB.
-    memory: f64,
+struct Held([f64; 2]);
+
+impl Held {
+    fn descriptors(&self) -> f64 {
+        self.0[0]
+    }
+
+    fn memory(&self) -> f64 {
+        self.0[1]
+    }
 }
 
 fn held(process: u32) -> Held {
     let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    Held { descriptors: descriptors as f64, memory: memory.trim().trim_end_matches(" kB").parse().unwrap() }
+    Held([descriptors as f64, memory.trim().trim_end_matches(" kB").parse().unwrap()])
 }
 
 fn median(held: &[Held], of: impl Fn(&Held) -> f64) -> f64 {
@@ -90,8 +96,7 @@ async fn under_pools_that_flap_nothing_grows_and_every_message_ends_as_its_alert
     assert!(!site.service.stderr().contains("panicked"), "{}", site.service.stderr());
     assert_eq!(site.service.id(), Some(process), "it ended");
     let (before, last) = (&all[all.len() / 3..all.len() * 2 / 3], &all[all.len() * 2 / 3..]);
-    let kinds: [(&str, fn(&Held) -> f64); 2] = [("descriptors", |h| h.descriptors), ("KiB of memory", |h| h.memory)];
-    for (what, of) in kinds {
+    for (what, of) in [("descriptors", Held::descriptors as fn(&Held) -> f64), ("KiB of memory", Held::memory)] {
         let [before, last] = [before, last].map(|part| median(part, of));
         println!("{steps} changes: {before} {what} in the second third, {last} in the last");
         assert!(length < TELLS || last <= before * MOST_GROWTH, "{before} {what}, then {last}");
