@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tracing::error;
 
 use super::{Lane, Notifier};
 use store::{DeliveryPriority, PendingItem, PendingWork, Sink, StoreError};
@@ -26,6 +27,11 @@ impl Notifier {
         let mut taken = Taken::default();
         if most == 0 {
             return Ok(taken);
+        }
+        match self.store.choose_digests(now).await {
+            Ok(digested) => (0..digested).for_each(|_| self.metrics.delivery("slack", "digested", None)),
+            // Whatever is chosen for already goes out.
+            Err(error) => error!(%error, "cannot choose between messages and digests"),
         }
         let mut closed: HashMap<Lane, Instant> = HashMap::new();
         for waiting in self.store.waiting(now, most).await? {

@@ -1,5 +1,7 @@
 //! Admission: a group is stored with its playbook, its destinations, and the digest that it may join.
 
+use std::time::Duration;
+
 use tracing::{Instrument, error, info, info_span};
 
 use crate::Service;
@@ -13,6 +15,9 @@ use store::{AdmissionPlan, Admitted, Sink, Storm};
 /// Maximum number of characters in a digest's topic: labels may be long.
 const TOPIC_CHARS: usize = 150;
 
+/// The time after which the diagnoses no longer make room for webhooks that are being stored.
+const STORING_MOST: Duration = Duration::from_secs(5);
+
 /// Stores groups in one commit, and returns the result of each, in order.
 pub async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Result<Admitted, String>> {
     let rules = AdmissionRules {
@@ -20,6 +25,7 @@ pub async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Res
         reopen_within: service.config.incident.reopen_within,
     };
     let groups: Vec<_> = groups.into_iter().map(|group| planned(service, group)).collect();
+    service.last_intake.begin(STORING_MOST);
     let stored = service.store.admit(&groups, service.store.now(), &rules).instrument(info_span!("admit")).await;
     let answers: Vec<Result<Admitted, String>> = match stored {
         Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
@@ -29,9 +35,6 @@ pub async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Res
         match answer {
             Ok(admitted) => {
                 service.metrics.admission(admitted.reason.as_str());
-                if admitted.digest.is_some() {
-                    service.metrics.delivery("slack", "digested", None);
-                }
                 info!(incident.id = admitted.incident, reason = admitted.reason.as_str(), "stored an alert group");
             }
             Err(error) => error!(error, "cannot store an alert group"),

@@ -23,12 +23,21 @@ use telemetry::Metrics;
 pub struct LastIntake(Mutex<Option<Instant>>);
 
 impl LastIntake {
-    /// Records that webhooks are stored now.
-    pub fn record(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// Records that webhooks are being stored; until [`Self::record`], but no longer than this.
+    pub fn begin(&self, most: Duration) {
+        self.set(Instant::now() + most);
     }
 
-    /// Returns true if webhooks were stored within this time.
+    /// Records that webhooks are stored now.
+    pub fn record(&self) {
+        self.set(Instant::now());
+    }
+
+    fn set(&self, at: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    /// Returns true if webhooks were stored within this time, or are being stored.
     pub fn is_within(&self, time: Duration) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < time)
     }

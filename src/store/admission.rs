@@ -8,15 +8,16 @@ use sqlx::any::AnyRow;
 
 use super::alerts::write_alerts;
 use super::connections::StoreConnection;
-use super::destinations::{AdmissionPlan, is_critical, mark_critical, send_to};
+use super::destinations::{AdmissionPlan, mark_critical, send_to};
+use super::digests::Woken;
 use super::duplicates::hasten_duplicate_checks;
-use super::events::record_events;
-use super::opening::{Admitted, NewIncident, admitted_events, new_groups, open_incidents};
+use super::events::record_event;
+use super::opening::{Admitted, NewIncident, new_groups, open_incidents};
 use super::replaced::{end_too_large, replace_unreadable};
 use super::transaction::Tx;
 use super::unreadable::Unreadable;
 use super::values::BindValues;
-use super::{Store, StoreError, digests, from_nanoseconds, nanoseconds};
+use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use knowledge::alert::{AlertGroup, AlertStatus};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::failpoint::failpoint;
@@ -50,9 +51,10 @@ impl Store {
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.begin_admission(groups).await?;
-        match admit_together(&mut tx, groups, now, rules, &self.unreadable).await {
+        let mut woken = Vec::new();
+        match admit_together(&mut tx, groups, now, rules, &self.unreadable, &mut woken).await {
             Ok(admitted) => {
-                commit_admission(tx).await?;
+                self.commit_admission(tx, &woken, now).await?;
                 Ok(admitted.into_iter().map(Ok).collect())
             }
             // One by one takes longer, so it is done only where a group fails.
@@ -72,10 +74,10 @@ impl Store {
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.begin_admission(groups).await?;
-        let mut out = Vec::with_capacity(groups.len());
+        let (mut out, mut woken) = (Vec::with_capacity(groups.len()), Vec::new());
         for (group, plan) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
-            let result = admit_one(&mut tx, group, plan, now, rules, &self.unreadable).await;
+            let result = admit_one(&mut tx, group, plan, now, rules, &self.unreadable, &mut woken).await;
             let result = match result {
                 // The database may have ended the transaction itself; then the earlier work in it is lost too.
                 Err(error) if error.is_full() => return Err(error),
@@ -89,27 +91,27 @@ impl Store {
                 (Err(error), Ok(_)) => return Err(error.into()),
             }
         }
-        commit_admission(tx).await?;
+        self.commit_admission(tx, &woken, now).await?;
         Ok(out)
     }
 
     /// Begins the transaction that stores these groups.
     async fn begin_admission(&self, groups: &[(AlertGroup, AdmissionPlan)]) -> Result<Tx, StoreError> {
         let mut tx = Tx::begin(&self.durable, self.engine.begin()).await?;
-        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
-        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
-        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
-        let names: Vec<&str> = keys.chain(channels).collect();
-        self.engine.hold(&mut tx, &names).await?;
+        // Nothing else: what all groups of a channel share is chosen later, so that replicas do not wait for each other.
+        let keys: Vec<&str> = groups.iter().map(|(group, _)| group.group_key.as_str()).collect();
+        self.engine.hold(&mut tx, &keys).await?;
         Ok(tx)
     }
-}
 
-async fn commit_admission(tx: Tx) -> Result<(), StoreError> {
-    failpoint("admission before commit");
-    tx.commit().await?;
-    failpoint("admission after commit");
-    Ok(())
+    /// Commits, after the digests of these incidents: only they are shared between groups.
+    async fn commit_admission(&self, mut tx: Tx, woken: &[Woken], now: Timestamp) -> Result<(), StoreError> {
+        self.wake_digests(&mut tx, woken, unix_ms(now)).await?;
+        failpoint("admission before commit");
+        tx.commit().await?;
+        failpoint("admission after commit");
+        Ok(())
+    }
 }
 
 /// Stores all groups: first the new ones, in few statements, then each of the others.
@@ -119,19 +121,19 @@ async fn admit_together(
     now: Timestamp,
     rules: &AdmissionRules,
     unreadable: &Unreadable,
+    woken: &mut Vec<Woken>,
 ) -> Result<Vec<Admitted>, StoreError> {
     let positions = new_groups(db, groups).await?;
     let new = positions.iter().filter_map(|position| groups.get(*position));
-    let mut new: Vec<_> =
-        new.map(|(group, plan)| NewIncident::new(group, plan, admit(None, group, now, rules))).collect();
-    open_incidents(db, &mut new, unix_ms(now)).await?;
+    let new: Vec<_> = new.map(|(group, plan)| NewIncident::new(group, plan, admit(None, group, now, rules))).collect();
+    open_incidents(db, &new, unix_ms(now)).await?;
     let opened = positions.into_iter().zip(new.into_iter().map(NewIncident::into_admitted));
     let mut opened: BTreeMap<usize, Admitted> = opened.collect();
     let mut all = Vec::with_capacity(groups.len());
     for (position, (group, plan)) in groups.iter().enumerate() {
         all.push(match opened.remove(&position) {
             Some(admitted) => admitted,
-            None => admit_one(db, group, plan, now, rules, unreadable).await?,
+            None => admit_one(db, group, plan, now, rules, unreadable, woken).await?,
         });
     }
     Ok(all)
@@ -144,6 +146,7 @@ async fn admit_one(
     now: Timestamp,
     rules: &AdmissionRules,
     unreadable: &Unreadable,
+    woken: &mut Vec<Woken>,
 ) -> Result<Admitted, StoreError> {
     let known_incident = find_known_incident(db, group, unreadable).await?;
     let admission = admit(known_incident.as_ref(), group, now, rules);
@@ -151,14 +154,12 @@ async fn admit_one(
     // A duplicate or late notification does not change the incident; it is only recorded as an event.
     let news = !matches!(reason, AdmitReason::Duplicate | AdmitReason::Late);
     let now_ms = unix_ms(now);
-    let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let mut new = [NewIncident::new(group, plan, admission)];
-            replace_unreadable(db, group, new[0].id(), now_ms).await?;
-            open_incidents(db, &mut new, now_ms).await?;
+            let new = NewIncident::new(group, plan, admission);
+            replace_unreadable(db, group, new.id(), now_ms).await?;
+            open_incidents(db, std::slice::from_ref(&new), now_ms).await?;
             end_too_large(db, group, now_ms).await?;
-            let [new] = new;
             return Ok(new.into_admitted());
         }
         Some(id) if news => {
@@ -167,9 +168,13 @@ async fn admit_one(
                 select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                digest = send_to(db, &id, plan, is_critical(group).unwrap_or(false), now_ms).await?;
+                send_to(db, &id, plan, now_ms).await?;
             }
-            mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
+            let is_critical = mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
+            let fires_again = reason == AdmitReason::Refired;
+            if is_critical || fires_again {
+                woken.push(Woken { incident: id.clone(), fires_again, is_critical });
+            }
             id
         }
         Some(id) => id,
@@ -188,9 +193,8 @@ async fn admit_one(
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;
     }
-    let events: Vec<_> = admitted_events(&id, reason, digest.as_deref()).collect();
-    record_events(db, now_ms, &events).await?;
-    Ok(Admitted { incident: id, reason, digest })
+    record_event(db, &id, now_ms, "notified", reason.as_str()).await?;
+    Ok(Admitted { incident: id, reason })
 }
 
 /// Finds the open incident of a group, or else the one resolved last.
@@ -304,9 +308,6 @@ async fn change(
     .binds((id, i64::from(!resolved)))
     .execute(&mut *db)
     .await?;
-    if reason == AdmitReason::Refired {
-        digests::revive(db, id).await?;
-    }
     if resolved {
         hasten_duplicate_checks(db, id, now_ms).await?;
     }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::AssertSqlSafe;
-
 use super::connections::StoreConnection;
-use super::values::{packs, placeholders};
+use super::values::write_rows;
 use super::{StoreError, nanoseconds};
 use knowledge::alert::{Alert, AlertStatus};
 
@@ -23,19 +21,15 @@ pub(super) async fn write_alerts(db: &mut StoreConnection, incidents: &[(&str, &
         Ok((id, fingerprint, nanoseconds(start), status(alert.status), json))
     });
     let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
-    for pack in packs(&rows) {
-        let sql = format!(
-            "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert) VALUES {}
-             ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
-            placeholders(pack.len(), 5)
-        );
-        let mut insert = sqlx::query(AssertSqlSafe(sql));
-        for (id, fingerprint, start, status, json) in pack {
-            insert = insert.bind(*id).bind(fingerprint).bind(start).bind(*status).bind(json);
-        }
-        insert.execute(&mut *db).await?;
-    }
-    Ok(())
+    // Without WHERE, SQLite reads ON as the condition of a join.
+    write_rows(
+        db,
+        "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM {rows} WHERE TRUE
+         ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
+        &rows,
+    )
+    .await
 }
 
 fn status(status: AlertStatus) -> &'static str {

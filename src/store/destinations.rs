@@ -5,13 +5,11 @@
 
 use std::time::Duration;
 
-use sqlx::AssertSqlSafe;
-
+use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
-use super::storms::{Storm, Storms};
-use super::values::{packs, placeholders};
-use super::{StoreError, digests};
+use super::storms::Storm;
+use super::values::write_rows;
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{IncidentState, KnownIncident};
 
@@ -33,87 +31,73 @@ pub struct AdmissionPlan {
     pub storm: Storm,
 }
 
-impl AdmissionPlan {
-    /// Returns the channels that may have digests.
-    pub(super) fn channels(&self) -> impl Iterator<Item = &str> {
-        self.sinks.iter().filter(|(sink, _)| *sink == Sink::Slack).map(|(_, channel)| channel.as_str())
-    }
-}
-
 /// A delivery that is not written yet.
-pub(super) struct NewDelivery {
-    pub(super) incident: String,
+pub(super) struct NewDelivery<'a> {
+    pub(super) incident: &'a str,
     pub(super) sink: Sink,
-    pub(super) channel: String,
+    pub(super) channel: &'a str,
     /// The time from which it is due.
     pub(super) due_ms: i64,
     /// True if the incident was over before it was seen; no message is sent then.
     pub(super) is_unseen: bool,
-    /// The digest that covers the incident.
-    pub(super) digest: Option<String>,
+    pub(super) storm: &'a Storm,
 }
 
-/// Writes new deliveries.
-pub(super) async fn insert_deliveries(db: &mut StoreConnection, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
-    for pack in packs(deliveries) {
-        let sql = format!(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id) VALUES {}",
-            placeholders(pack.len(), 7)
-        );
-        let mut query = sqlx::query(AssertSqlSafe(sql));
-        for NewDelivery { incident, sink, channel, due_ms, is_unseen, digest } in pack {
-            let state = match (is_unseen, digest) {
-                (true, _) => "suppressed",
-                (false, Some(_)) => "digested",
-                (false, None) => "pending",
-            };
+/// Writes new deliveries. Whether one in Slack joins a digest is chosen when it is about to be delivered
+/// ([`Store::choose_digests`](super::Store::choose_digests)).
+pub(super) async fn insert_deliveries(
+    db: &mut StoreConnection,
+    deliveries: &[NewDelivery<'_>],
+) -> Result<(), StoreError> {
+    let rows: Vec<_> = deliveries
+        .iter()
+        .map(|NewDelivery { incident, sink, channel, due_ms, is_unseen, storm }| {
+            let state = if *is_unseen { "suppressed" } else { "pending" };
             let note = is_unseen.then_some("it was over before we saw it fire");
-            query =
-                query.bind(incident).bind(sink.as_str()).bind(channel).bind(state).bind(due_ms).bind(note).bind(digest);
-        }
-        query.execute(&mut *db).await?;
-    }
-    Ok(())
+            let storm = storm.to_choose().filter(|_| *sink == Sink::Slack && !is_unseen);
+            (incident, sink.as_str(), channel, state, due_ms, note, storm)
+        })
+        .collect();
+    write_rows(
+        db,
+        "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, storm)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS BIGINT), value ->> 5, value ->> 6
+         FROM {rows}",
+        &rows,
+    )
+    .await
 }
 
-/// Adds the wanted sinks that a known incident does not have yet. Returns the digest that it joined, if any.
+/// Adds the wanted sinks that a known incident does not have yet.
 pub(super) async fn send_to(
     db: &mut StoreConnection,
     id: &str,
     plan: &AdmissionPlan,
-    is_critical: bool,
     now_ms: i64,
-) -> Result<Option<String>, StoreError> {
+) -> Result<(), StoreError> {
     let existing = sqlx::query_as("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
     let existing: Vec<(String, String)> = existing.bind(id).fetch_all(&mut *db).await?;
-    let (mut storms, mut new) = (Storms::default(), Vec::new());
+    let (due_ms, is_unseen, storm) = (now_ms, false, &plan.storm);
+    let mut new = Vec::new();
     for (sink, channel) in &plan.sinks {
-        if existing.iter().any(|(its_sink, its_channel)| its_sink == sink.as_str() && its_channel == channel) {
-            continue;
+        if !existing.iter().any(|(its_sink, its_channel)| its_sink == sink.as_str() && its_channel == channel) {
+            new.push(NewDelivery { incident: id, sink: *sink, channel, due_ms, is_unseen, storm });
         }
-        let digest = match sink {
-            Sink::Slack => storms.join(db, channel, &plan.storm, is_critical, now_ms).await?,
-            Sink::Console | Sink::Pager => None,
-        };
-        let (incident, channel) = (id.to_owned(), channel.clone());
-        new.push(NewDelivery { incident, sink: *sink, channel, due_ms: now_ms, is_unseen: false, digest });
     }
-    storms.write(db, now_ms).await?;
-    insert_deliveries(db, &new).await?;
-    Ok(new.into_iter().rev().find_map(|delivery| delivery.digest))
+    insert_deliveries(db, &new).await
 }
 
 /// Updates whether something critical fires in a known incident (after the end: whether something did), and the time
 /// from which calls are due: when the incident becomes critical and when it comes back, but at most every
-/// [`CALL_AGAIN_MS`] while it flaps.
+/// [`CALL_AGAIN_MS`] while it flaps. Returns true if it has become critical now.
 pub(super) async fn mark_critical(
     db: &mut StoreConnection,
     id: &str,
     group: &AlertGroup,
     before: Option<&KnownIncident>,
     now_ms: i64,
-) -> Result<(), StoreError> {
-    let Some(critical) = is_critical(group) else { return Ok(()) };
+) -> Result<bool, StoreError> {
+    let Some(critical) = is_critical(group) else { return Ok(false) };
     let was_critical =
         before.is_some_and(|incident| incident.id == id && incident.state == IncidentState::Open && incident.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
@@ -126,7 +110,7 @@ pub(super) async fn mark_critical(
     let turn = i64::from(critical && !was_critical);
     let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
     mark.execute(&mut *db).await?;
-    if turn > 0 { digests::hasten(db, id, now_ms).await } else { Ok(()) }
+    Ok(turn > 0)
 }
 
 /// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may

@@ -1,13 +1,13 @@
 //! Digests: one message for many incidents of a storm.
 
 use jiff::Timestamp;
-use sqlx::Row;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::connections::StoreConnection;
 use super::mentions::{Mention, record};
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
-use super::values::BindValues;
+use super::values::{BindValues, of_rows};
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -60,8 +60,17 @@ impl IncidentPlace {
     }
 }
 
+/// An incident of which its digests, if it has any, have news.
+pub(super) struct Woken {
+    pub(super) incident: String,
+    /// True if it fires again.
+    pub(super) fires_again: bool,
+    /// True if it has become critical.
+    pub(super) is_critical: bool,
+}
+
 /// Makes the digest of an incident pending again, because the incident fires again.
-pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
+async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET state = 'pending', tries = 0
          WHERE id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
@@ -73,7 +82,7 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
 }
 
 /// Makes the digests of an incident that has become critical due soon.
-pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND note IS NULL
            AND id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
@@ -85,6 +94,34 @@ pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64
 }
 
 impl Store {
+    /// Makes the digests of these incidents due. All are locked in one order: transactions that lock some of the same, one
+    /// after the other, could wait for each other for ever.
+    pub(super) async fn wake_digests(
+        &self,
+        db: &mut StoreConnection,
+        woken: &[Woken],
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        if woken.is_empty() {
+            return Ok(());
+        }
+        let incidents: Vec<[&str; 1]> = woken.iter().map(|woken| [woken.incident.as_str()]).collect();
+        let lock = "SELECT id FROM digests WHERE id IN
+                      (SELECT digest_id FROM deliveries WHERE incident_id IN (SELECT value ->> 0 FROM {rows}))
+                    ORDER BY id /*postgres FOR UPDATE*/";
+        let (lock, incidents) = of_rows(db, self.engine.sql(lock).as_str(), &incidents)?;
+        sqlx::query(AssertSqlSafe(lock)).bind(incidents).execute(&mut *db).await?;
+        for Woken { incident, fires_again, is_critical } in woken {
+            if *fires_again {
+                revive(db, incident).await?;
+            }
+            if *is_critical {
+                hasten(db, incident, now_ms).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
     /// is due at `next` at the earliest, or soon if an incident has become critical meanwhile.
     pub async fn digest_delivered(

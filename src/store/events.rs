@@ -1,10 +1,8 @@
 //! The history of incidents: one row per event.
 
-use sqlx::AssertSqlSafe;
-
 use super::StoreError;
 use super::connections::StoreConnection;
-use super::values::{packs, placeholders};
+use super::values::write_rows;
 
 /// Adds an event to an incident's history; the time is in unix milliseconds.
 pub(super) async fn record_event(
@@ -26,13 +24,12 @@ pub(super) async fn record_events(
     at_ms: i64,
     events: &[Event<'_>],
 ) -> Result<(), StoreError> {
-    for pack in packs(events) {
-        let rows = placeholders(pack.len(), 4);
-        let sql = format!("INSERT INTO events (incident_id, at_ms, what, detail) VALUES {rows}");
-        let insert = pack.iter().fold(sqlx::query(AssertSqlSafe(sql)), |insert, (id, what, detail)| {
-            insert.bind(*id).bind(at_ms).bind(*what).bind(*detail)
-        });
-        insert.execute(&mut *db).await?;
-    }
-    Ok(())
+    let rows: Vec<_> = events.iter().map(|(id, what, detail)| (id, at_ms, what, detail)).collect();
+    write_rows(
+        db,
+        "INSERT INTO events (incident_id, at_ms, what, detail)
+         SELECT value ->> 0, CAST(value ->> 1 AS BIGINT), value ->> 2, value ->> 3 FROM {rows}",
+        &rows,
+    )
+    .await
 }

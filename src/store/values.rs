@@ -1,8 +1,12 @@
 //! The values of statements: several bound at once, and those of many rows.
 
+use serde::Serialize;
 use sqlx::any::AnyArguments;
 use sqlx::query::{Query, QueryAs, QueryScalar};
-use sqlx::{Any, Encode, Type};
+use sqlx::{Any, AssertSqlSafe, Encode, Type};
+
+use super::StoreError;
+use super::connections::StoreConnection;
 
 /// A statement with placeholders.
 pub(super) trait BindValues<'q>: Sized {
@@ -47,42 +51,33 @@ macro_rules! tuples {
 
 tuples!(A B, A B C, A B C D, A B C D E, A B C D E F, A B C D E F G, A B C D E F G H,);
 
-/// Maximum number of rows that one statement inserts.
-const ROWS: usize = 64;
+/// Maximum number of rows of one statement: they are in memory once more, as text.
+const ROWS: usize = 500;
 
-/// Divides rows into packs whose sizes are powers of two, so that few different statements are prepared.
-pub(super) fn packs<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
-    std::iter::from_fn(move || {
-        let most = rows.len().min(ROWS);
-        let (pack, rest) = rows.split_at_checked(1 << most.checked_ilog2()?)?;
-        rows = rest;
-        Some(pack)
-    })
+/// Runs a statement for many rows, each a tuple. In its text `{rows}` stands for a table with a row as JSON array in each
+/// `value`: the text is the same for any number of rows, so it is prepared once.
+pub(super) async fn write_rows<T: Serialize>(
+    db: &mut StoreConnection,
+    text: &str,
+    rows: &[T],
+) -> Result<(), StoreError> {
+    for some in rows.chunks(ROWS) {
+        let (text, rows) = of_rows(db, text, some)?;
+        sqlx::query(AssertSqlSafe(text)).bind(rows).execute(&mut *db).await?;
+    }
+    Ok(())
 }
 
-/// Returns the placeholders of `rows` rows of `columns` columns: `($1, $2), ($3, $4)`.
-pub(super) fn placeholders(rows: usize, columns: usize) -> String {
-    let row = |row: usize| {
-        let columns: Vec<String> = (1..=columns).map(|column| format!("${}", row * columns + column)).collect();
-        format!("({})", columns.join(", "))
+/// Returns the statement of [`write_rows`] for this database, and its only value.
+pub(super) fn of_rows<T: Serialize>(
+    db: &mut StoreConnection,
+    text: &str,
+    rows: &[T],
+) -> Result<(String, String), sqlx::Error> {
+    let table = match db.raw()?.backend_name() {
+        "PostgreSQL" => "json_array_elements(CAST($1 AS JSON)) AS given (value)",
+        _ => "json_each($1)",
     };
-    (0..rows).map(row).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_divided_into_packs_of_few_sizes() {
-        let sizes = |rows| -> Vec<usize> { packs(&vec![0; rows]).map(<[_]>::len).collect() };
-        assert_eq!(sizes(0), Vec::<usize>::new());
-        assert_eq!(sizes(10), [8, 2]);
-        assert_eq!(sizes(150), [64, 64, 16, 4, 2]);
-    }
-
-    #[test]
-    fn every_value_of_every_row_has_a_placeholder() {
-        assert_eq!(placeholders(2, 3), "($1, $2, $3), ($4, $5, $6)");
-    }
+    let rows = serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    Ok((text.replace("{rows}", table), rows))
 }

@@ -224,7 +224,7 @@ const MESSAGES: &str = "
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
                          WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
         FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-        WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision) w) ranked
+        WHERE d.state = 'pending' AND d.storm IS NULL AND d.due_ms <= $1 AND d.revision < i.revision) w) ranked
     WHERE place <= $2";
 
 const DIGESTS: &str = "

@@ -35,10 +35,11 @@ const LIMITS: [Limits; 2] = [Limits::of(1_000, [240, 60, 180, 600]), Limits::of(
 const OPEN: usize = 10;
 
 /// Every failpoint but the last, and but that of the weekly summary (`tests/it/weekly.rs`).
-const STAGES: [&str; 19] = [
+const STAGES: [&str; 20] = [
     "webhook read",
     "admission before commit",
     "admission after commit",
+    "digests chosen",
     "diagnosis begun",
     "diagnosis before commit",
     "delivery claimed",

@@ -155,7 +155,11 @@ async fn in_a_batch_an_incident_without_storms_has_its_own_message_and_counts_fo
             (read("D"), plan(storm(0, "slow"))),
         ];
         let admitted = store.admit(&batch, at(0), &RULES).await.unwrap();
-        let digested: Vec<bool> = admitted.iter().map(|one| one.as_ref().unwrap().digest.is_some()).collect();
-        assert_eq!(digested, [false, false, true, false]);
+        assert_eq!(store.choose_digests(at(0)).await.unwrap(), 1);
+        let (messages, digests, _) = take(&store, 1).await;
+        let ids: Vec<String> = admitted.into_iter().map(|one| one.unwrap().incident).collect();
+        assert_eq!(messages.into_iter().map(|own| own.incident).collect::<Vec<_>>(), [0, 1, 3].map(|i| ids[i].clone()));
+        let of = store.digest_incidents(&digests[0].id, |incident| incident.id).await.unwrap();
+        assert_eq!(of.incidents, [ids[2].clone()]);
     }
 }

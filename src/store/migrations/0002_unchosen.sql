@@ -1,0 +1,2 @@
+-- Json: under which conditions this delivery joins a digest; null once that is chosen, and where nothing is to choose.
+ALTER TABLE deliveries ADD COLUMN storm TEXT;

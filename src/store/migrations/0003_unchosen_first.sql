@@ -1,0 +1,1 @@
+CREATE INDEX deliveries_unchosen ON deliveries (incident_id, channel) WHERE storm IS NOT NULL;
