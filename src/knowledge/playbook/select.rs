@@ -129,6 +129,9 @@ pub fn words_of_expressions(alerts: &[Alert]) -> BTreeSet<String> {
 /// Returns the names of the engines and gateways whose signals read one of these metrics; what Prometheus writes itself
 /// (`up`, `scrape_*`) belongs to none.
 pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
+    if metrics.is_empty() {
+        return BTreeSet::new();
+    }
     let own = |name: &String| name != "up" && !name.starts_with("scrape_") && metrics.contains(name);
     let reads = |engine: &&Engine| {
         let of_signals = engine.signals.values().filter_map(|entry| entry.query.as_deref()).flat_map(metrics_of);
