@@ -4,9 +4,9 @@
 //! flushed to the disk before they are answered; the other for work that is merely repeated after a power cut. kill -9
 //! loses neither.
 //!
-//! Several replicas can share a PostgreSQL. Groups with the same key are admitted one after the other
-//! (`DatabaseEngine::hold`), work is claimed by a lease, and the leases of a dead replica are released by the others
-//! (`replicas.rs`).
+//! Several replicas can share a PostgreSQL. Only groups with the same key are admitted one after the other
+//! (`DatabaseEngine::hold`); which join a digest is chosen later (`storms.rs`). Work is claimed by a lease, and the
+//! leases of a dead replica are released by the others (`replicas.rs`).
 //!
 //! Everything here fails when the database does; further errors are documented with their method.
 

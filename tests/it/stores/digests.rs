@@ -163,3 +163,54 @@ async fn in_a_batch_an_incident_without_storms_has_its_own_message_and_counts_fo
         assert_eq!(of.incidents, [ids[2].clone()]);
     }
 }
+
+#[tokio::test]
+async fn what_a_version_that_knows_no_choice_has_posted_stays_a_message_of_its_own() {
+    let both = Both::start();
+    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+    let stores = both.stores("before").await;
+    for (store, database) in stores.into_iter().zip(both.databases("before").await) {
+        admit(&store, "A", "firing", &storm, 0).await;
+        let id = admit(&store, "B", "firing", &storm, 0).await.0;
+        let text = serde_json::to_string(&storm).unwrap();
+        let posted = "UPDATE deliveries SET storm = $1, state = 'pending', digest_id = NULL, posted_to = 'C0LLM', posted_ts = '1.1'
+                      WHERE incident_id = $2 AND sink = 'slack'";
+        sqlx::query(posted).bind(text).bind(&id).execute(&database).await.unwrap();
+        assert_eq!(store.choose_digests(at(1)).await.unwrap(), 0);
+        let (messages, _, _) = take(&store, 1).await;
+        let own = messages.iter().find(|message| message.incident == id && message.sink == Sink::Slack);
+        assert_eq!(own.unwrap().posted.as_ref().map(|(_, ts)| ts.as_str()), Some("1.1"));
+    }
+}
+
+#[tokio::test]
+async fn replicas_with_news_for_the_same_digests_in_opposite_orders_do_not_wait_for_ever() {
+    let both = Both::start();
+    let [_, one] = both.stores("orders").await;
+    let [_, other] = both.again("orders").await;
+    let other = other.unwrap();
+    let storm =
+        |topic: &str| Storm { incidents: 1, within: Duration::from_secs(3_600), queue: 100, topic: topic.to_owned() };
+    let batch = |names: &[&str], severity: &str, seconds: i64| -> Vec<(AlertGroup, AdmissionPlan)> {
+        let of = |name: &&str| {
+            let mut group = group(name, "firing", severity, &["a"]);
+            group["alerts"][0]["startsAt"] = at(seconds).to_string().into();
+            let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
+            let plan = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: storm(&name[..1]) };
+            (AlertGroup::from_webhook(&serde_json::to_vec(&group).unwrap()).unwrap(), plan)
+        };
+        names.iter().map(of).collect()
+    };
+    let all = ["x0", "a1", "b1", "a2", "b2"];
+    one.admit(&batch(&all, "warning", 0), at(0), &RULES).await.unwrap();
+    assert_eq!(one.choose_digests(at(0)).await.unwrap(), 4);
+    for round in 1..20 {
+        let severity = if round % 2 == 1 { "critical" } else { "warning" };
+        let (now, forth, back) = (at(round * 60), ["a1", "b1"], ["b2", "a2"]);
+        let (forth, back) = (batch(&forth, severity, round * 60), batch(&back, severity, round * 60));
+        let (forth, back) = tokio::join!(one.admit(&forth, now, &RULES), other.admit(&back, now, &RULES));
+        assert!(forth.unwrap().iter().chain(&back.unwrap()).all(Result::is_ok));
+    }
+    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = 'orders'";
+    assert_eq!(both.postgres.query("postgres", deadlocks).unwrap(), "0");
+}
