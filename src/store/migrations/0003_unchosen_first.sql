@@ -1,1 +1,0 @@
-CREATE INDEX deliveries_unchosen ON deliveries (incident_id, channel) WHERE storm IS NOT NULL;
