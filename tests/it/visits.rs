@@ -199,6 +199,7 @@ async fn a_postgresql_is_looked_at_and_never_made_or_brought_up_to_date() {
     postgres.query("postgres", "UPDATE compatibility SET needs = 99").unwrap();
     run(config.path(), &["incidents"])
         .says(2, "a newer llm-diagnose keeps it (its tables need a version that knows migration 99");
+    postgres.query("postgres", "DELETE FROM _sqlx_migrations WHERE version > 1").unwrap();
     postgres.query("postgres", "UPDATE _sqlx_migrations SET version = 0").unwrap();
     run(config.path(), &["incidents"]).says(2, "an older llm-diagnose made it (tables of version 0");
     postgres.stop().unwrap();
