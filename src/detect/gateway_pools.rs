@@ -36,8 +36,8 @@ pub fn gateway_pools(
 
 /// Returns the pools of the namespace that a scope names and no more than that, if engines serve several models there;
 /// else none. A mean over two models would tell about neither. A gateway's models share its process, and some of its series
-/// name no model: they are judged together, whether or not engines are elsewhere in this Prometheus. A symptom that an orchestrator tells is not split: its
-/// workloads may serve no model yet, or no longer.
+/// name no model: they are judged together, whether or not engines are elsewhere in this Prometheus. A symptom that an
+/// orchestrator tells is not split: its workloads may serve no model yet, or no longer.
 pub fn pools_of_namespace(library: &Library, request: &Request, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
     let scope = &request.scope;
     let symptom = library.playbooks.get(&request.playbook).into_iter().flat_map(|playbook| &playbook.symptom);
