@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -122,8 +122,6 @@ pub(super) async fn admit_visitor(
 /// Refuses questions that a web page elsewhere made a browser send; reading is protected by the browser itself.
 pub(super) async fn refuse_pages(request: Request, next: Next) -> Response {
     let foreign = (!request.method().is_safe()).then(|| sent_by_page(request.headers())).flatten();
-    // Only questions have a body; with another method nothing is asked, wherever it comes from.
-    let foreign = foreign.filter(|(status, ..)| request.method() == Method::POST || *status == StatusCode::FORBIDDEN);
     match foreign {
         Some((status, _, why)) => ApiProblem::new(status, why).into_response(),
         None => next.run(request).await,

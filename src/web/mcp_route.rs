@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::routing::post_service;
 use axum::{Router, middleware};
 
 use super::state::Shared;
-use super::{guard, pages};
+use super::{api_problem, guard, pages};
 use crate::mcp::{McpServer, McpSources};
 
 /// Builds the route.
@@ -24,8 +25,8 @@ pub(super) fn routes(shared: &Shared) -> Router<Shared> {
         turns: shared.turns.clone(),
     });
     Router::new()
-        .route_service("/mcp", server.over_http())
-        .route_layer(middleware::from_fn(guard::refuse_pages))
+        .route("/mcp", post_service(server.over_http()).route_layer(middleware::from_fn(guard::refuse_pages)))
+        .method_not_allowed_fallback(api_problem::method_not_allowed)
         .route_layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Program), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers))
 }

@@ -12,10 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::api::{assert_problem, diagnose, get};
+use crate::api::{assert_problem, client, diagnose, get};
 use crate::harness::{assert_clean, planted};
 use crate::mcp::spoken;
-use crate::running::{BINARY, Running};
+use crate::running::{BINARY, Running, group};
 
 /// Prometheus servers are asked within this time on a stalled machine, too.
 const PATIENT: &str = "diagnose: { deadline: 30s }";
@@ -44,6 +44,16 @@ async fn beside(prometheus: &Prometheus) -> Running {
 /// The models of the pools in a health.
 fn models(health: &Value) -> Vec<&str> {
     health["pools"].as_array().unwrap().iter().map(|pool| pool["labels"]["model"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn generated_requests_are_answered_as_the_document_says_and_none_fails_the_server() {
+    let prometheus = fleet(&[("llm", "chat", "chat-0", "vllm-chat", 0.0)]).await;
+    let run = beside(&prometheus).await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["chat-0"])).await;
+    let url = run.service.url.clone();
+    let tried = tokio::task::spawn_blocking(move || client("api-properties.py", &[&url])).await.unwrap();
+    assert!(tried.status.success(), "{}", String::from_utf8_lossy(&tried.stderr));
 }
 
 #[tokio::test]

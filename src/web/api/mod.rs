@@ -50,12 +50,13 @@ struct ApiLink {
 pub(super) fn router(shared: &Shared) -> Router<Shared> {
     let routes = operations()
         .into_iter()
-        .fold(Router::new(), |routes, operation| routes.route(operation.path, (operation.route)()));
+        // Only where the method exists: another one is answered 405, whatever its body is.
+        .map(|operation| (operation.path, (operation.route)().route_layer(middleware::from_fn(guard::refuse_pages))))
+        .fold(Router::new(), |routes, (path, route)| routes.route(path, route));
     let below = routes
         .fallback(api_problem::not_found)
         .method_not_allowed_fallback(api_problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(LARGEST))
-        .layer(middleware::from_fn(guard::refuse_pages))
         .layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Program), guard::admit_visitor))
         .layer(middleware::from_fn(pages::add_security_headers));
     // The only path that `nest` leaves out.
