@@ -143,7 +143,15 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
         notes: Vec::new(),
     };
     let margin = Duration::from_secs_f64(HOUR - FAULT);
-    Subject::of_incident(incident, "First tokens are late".into(), &[], &diagnose::Config::default(), margin, at)
+    Subject::of_incident(
+        &library(),
+        incident,
+        "First tokens are late".into(),
+        &[],
+        &diagnose::Config::default(),
+        margin,
+        at,
+    )
 }
 
 /// The whole bundle, as the service makes it.

@@ -192,7 +192,8 @@ impl BundleService {
         let sources = self.registry.sources(&incident.alerts, remembered, Vec::new());
         let headline = self.notifier.message(&incident).await.headline;
         let diagnosing = self.registry.diagnosing();
-        let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
+        let subject =
+            Subject::of_incident(&sources.library, incident, headline, &events, diagnosing, self.config.margin, now);
         let draft = self.directory.begin(id, now)?;
         let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
         let built = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;

@@ -8,13 +8,15 @@ use super::Subject;
 use findings::Scope;
 use findings::facts::{Window, Windows};
 use knowledge::clock;
+use knowledge::playbook::Library;
 use report::{Logged, incident_timeline};
 use store::{Incident, IncidentEvent};
 
 impl Subject {
     /// Builds the subject of an incident as of `now`, with `margin` before and after it. A resolved incident is shown
-    /// as of its last diagnosis: later the evidence has faded.
+    /// as of its last diagnosis: later the evidence has faded. The library has the titles of the causes in `events`.
     pub fn of_incident(
+        library: &Library,
         incident: Incident,
         headline: String,
         events: &[IncidentEvent],
@@ -25,8 +27,12 @@ impl Subject {
         let end = incident.resolved_at.unwrap_or(now);
         // The exported series are those that the diagnosis read, so that it can be replayed.
         let at = incident.diagnosis.as_ref().map_or(end, |diagnosis| diagnosis.at);
-        let logged: Vec<Logged<'_>> =
-            events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
+        let logged = events.iter().map(|event| {
+            let cause = (event.what == "diagnosed").then(|| library.node_by_id(&event.detail)).flatten();
+            let detail = cause.map_or(event.detail.as_str(), |(node, _)| node.title);
+            Logged { at: event.at, what: &event.what, detail }
+        });
+        let logged: Vec<Logged<'_>> = logged.collect();
         let playbook = incident.entered().unwrap_or_default();
         Self {
             headline,

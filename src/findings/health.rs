@@ -192,6 +192,12 @@ pub struct Health {
 const SUMMARY_REPLICAS: usize = 5;
 
 impl Health {
+    /// Returns the name of a pool's Prometheus if another one has a pool of the same labels, so that only it tells them apart.
+    pub fn distinguishing_server<'a>(&self, pool: &'a PoolHealth) -> Option<&'a str> {
+        let is_twin = |other: &&PoolHealth| other.labels == pool.labels && other.prometheus != pool.prometheus;
+        self.pools.iter().find(is_twin).map(|_| pool.prometheus.as_str())
+    }
+
     /// Returns the same health in short: of the checks only those at warning or critical, without their queries and with
     /// the worst replicas alone.
     #[must_use]

@@ -9,7 +9,6 @@ use super::facts::{FEW, group_by_key, join_limited, joined};
 use super::text::{clean, tone_style, wrap};
 use findings::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
 use findings::{EngineFound, Outcome};
-use knowledge::alert::Labels;
 use knowledge::playbook::{Condition, Reference, Severity, condition_text};
 use knowledge::signal::format_value;
 use message::Tone;
@@ -50,9 +49,9 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
         }
         line = in_short;
         if in_short {
-            self::in_short(&mut out, pool, brief, words);
+            self::in_short(&mut out, &name(health, pool, words), pool, brief, words);
         } else {
-            whole(&mut out, pool, alone, words);
+            whole(&mut out, &name(health, pool, words), pool, alone, words);
             next(&mut out, pool, flags, words);
         }
     }
@@ -118,10 +117,19 @@ fn headline(health: &Health, words: &Phrases) -> String {
     format!("{} · {pools} · {}", word(health.state, words), health.at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 }
 
-fn name(labels: &Labels, words: &Phrases) -> String {
+fn name(health: &Health, pool: &PoolHealth, words: &Phrases) -> String {
     let named: Vec<&str> =
-        ["cluster", "namespace", "model"].iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect();
-    if named.is_empty() { words.text("health-no-name", &[]) } else { named.join(" / ") }
+        ["cluster", "namespace", "model"].iter().filter_map(|d| pool.labels.get(*d)).map(String::as_str).collect();
+    with_server(named.join(" / "), health, pool, words)
+}
+
+/// Returns the name of a pool, with its Prometheus where a pool of another one has the same labels.
+pub fn with_server(name: String, health: &Health, pool: &PoolHealth, words: &Phrases) -> String {
+    let name = if name.is_empty() { words.text("health-no-name", &[]) } else { name };
+    match health.distinguishing_server(pool) {
+        Some(server) => words.text("health-of-server", &[("pool", name.into()), ("server", server.into())]),
+        None => name,
+    }
 }
 
 fn replicas(pool: &PoolHealth, words: &Phrases) -> String {
@@ -129,9 +137,9 @@ fn replicas(pool: &PoolHealth, words: &Phrases) -> String {
 }
 
 /// Writes the pool's name in the colour of its state, then `rest`, within the width.
-fn title(out: &mut String, pool: &PoolHealth, rest: &str, words: &Phrases) {
+fn title(out: &mut String, name: &str, pool: &PoolHealth, rest: &str, words: &Phrases) {
     let tone = style(pool.state);
-    let line = format!("{:<9} {}", word(pool.state, words), clean(&name(&pool.labels, words)));
+    let line = format!("{:<9} {}", word(pool.state, words), clean(name));
     let gap = " ".repeat(BEFORE - 8);
     match line.chars().count() + rest.chars().count() + 3 <= COLUMNS {
         true => out.push_str(&format!("{tone}{line}{tone:#} · {rest}\n")),
@@ -142,11 +150,11 @@ fn title(out: &mut String, pool: &PoolHealth, rest: &str, words: &Phrases) {
     }
 }
 
-fn whole(out: &mut String, pool: &PoolHealth, all: bool, words: &Phrases) {
+fn whole(out: &mut String, name: &str, pool: &PoolHealth, all: bool, words: &Phrases) {
     let engines: Vec<String> = pool.engines.iter().map(engine).collect();
     let about = [replicas(pool, words), engines.join(", "), pool.kinds.join(", ")];
     let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
-    title(out, pool, &about.join(" · "), words);
+    title(out, name, pool, &about.join(" · "), words);
     let shown: Vec<&HealthCheck> = pool
         .checks
         .iter()
@@ -363,10 +371,10 @@ fn quoted(text: &str) -> String {
 }
 
 /// Writes a pool in short: its name and, unless there are many pools, the first value of each heading.
-fn in_short(out: &mut String, pool: &PoolHealth, brief: bool, words: &Phrases) {
+fn in_short(out: &mut String, name: &str, pool: &PoolHealth, brief: bool, words: &Phrases) {
     let counts = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let seen = words.text("health-have-data", &counts);
-    title(out, pool, &format!("{} · {seen}", replicas(pool, words)), words);
+    title(out, name, pool, &format!("{} · {seen}", replicas(pool, words)), words);
     if brief {
         return;
     }

@@ -43,7 +43,7 @@ pub use digest::{DigestEntry, DigestView, digest_message};
 pub use document::Document;
 pub use evidence::evidence_parts;
 pub use full_diagnosis::diagnosis_message;
-pub use health::health;
+pub use health::{health, with_server};
 pub use incident_message::incident_message;
 pub use links::{graph, links_of};
 pub use logs::logs;

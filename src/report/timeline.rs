@@ -21,7 +21,7 @@ pub struct Logged<'a> {
     pub at: Timestamp,
     /// The kind of event: `notified`, `diagnosed`, `posted`.
     pub what: &'a str,
-    /// Details.
+    /// Details: of a diagnosis the title of its cause, or `none`.
     pub detail: &'a str,
 }
 
@@ -106,7 +106,7 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
                 cause = Some(detail);
                 match detail {
                     "none" => "diagnosed: no cause stands out".to_owned(),
-                    id => format!("diagnosed with cause {id}"),
+                    title => format!("diagnosed: {title}"),
                 }
             }
             "posted" => format!("its message was posted: {detail}"),
@@ -179,7 +179,7 @@ mod tests {
             line(1, "notified", "first"),
             line(12, "diagnosed", "none"),
             line(13, "notified", "still_firing"),
-            line(15, "diagnosed", "longer-prompts"),
+            line(15, "diagnosed", "prompts got longer"),
         ];
         let note = |act, detail: &str| Note { who: "U1".into(), at: at(11), act, detail: detail.into() };
         let notes = [note(Act::Wrong, "it was the **router**"), note(Act::Evidence, "")];
@@ -191,7 +191,7 @@ mod tests {
                 "diagnosed: no cause stands out",
                 "somebody found the cause wrong",
                 "somebody said what it was (it was the **router**)",
-                "diagnosed with cause longer-prompts",
+                "diagnosed: prompts got longer",
             ]
         );
     }

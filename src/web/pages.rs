@@ -180,7 +180,15 @@ async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
     };
     let config = &shared.service.config;
     let headline = shared.service.notifier.message(&incident).await.headline;
-    Ok(Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, clock::now()))
+    Ok(Subject::of_incident(
+        &shared.service.library,
+        incident,
+        headline,
+        &events,
+        &config.diagnose,
+        config.bundle.margin,
+        clock::now(),
+    ))
 }
 
 fn missing(shared: &Shared) -> Response {

@@ -121,7 +121,15 @@ impl Kept {
     async fn subject(&self) -> Subject {
         let incident = self.store.incident(&self.incident).await.unwrap().unwrap();
         let diagnosing = diagnose::Config::default();
-        Subject::of_incident(incident, "late".to_owned(), &[], &diagnosing, Duration::from_secs(60), clock::now())
+        Subject::of_incident(
+            library(),
+            incident,
+            "late".to_owned(),
+            &[],
+            &diagnosing,
+            Duration::from_secs(60),
+            clock::now(),
+        )
     }
 
     fn bundles(&self) -> Vec<String> {

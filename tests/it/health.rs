@@ -278,6 +278,23 @@ fn two_prometheus_are_one_fleet_and_a_label_chooses_between_them() {
 }
 
 #[test]
+fn equal_pools_of_two_prometheus_are_told_apart_by_the_names_of_their_servers() {
+    let named = |name: &str| {
+        let url = shared().url.clone();
+        prom::Prometheus::new(&prom::Config { name: name.to_owned(), url, ..prom::Config::default() }).unwrap()
+    };
+    let (eu, us, none) = (named("eu"), named("us"), Labels::new());
+    let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
+    let health = run(evaluate_fleet(library(), &[(&eu, &none), (&us, &none)], &what));
+    let words = render::Phrases::english();
+    for said in [render::health(&health, &[], &words), render::health_page(&health, &words)] {
+        assert!(said.contains("(Prometheus eu)") && said.contains("(Prometheus us)"), "{said}");
+    }
+    let alone = run(evaluate_fleet(library(), &[(&eu, &none)], &what));
+    assert!(!render::health(&alone, &[], &words).contains("Prometheus eu"));
+}
+
+#[test]
 fn a_pool_that_is_gone_for_hours_is_critical_while_somebody_wants_it_and_a_note_otherwise() {
     let when = slot(VANISHED) + AWAY_SECONDS;
     let health = looked_at(&[], when);

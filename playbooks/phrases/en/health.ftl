@@ -12,6 +12,7 @@ health-left-out = { $n } more { $n ->
    *[other] pools were
  } left out: narrow with --scope namespace=…,model=…
 health-no-name = pool without labels
+health-of-server = { $pool } (Prometheus { $server })
 health-replicas = { $n ->
     [0] no replica for an hour
     [one] 1 replica

@@ -15,7 +15,7 @@ use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, Tone};
 use notify::Notifier;
-use render::Phrases;
+use render::{Phrases, with_server};
 use service::questions::Fleet;
 
 /// Maximum number of pools in an overview.
@@ -88,7 +88,7 @@ pub(super) fn message(notifier: &Notifier, health: &Health, at: Option<Timestamp
     let alone = pools.len() == 1;
     for pool in pools.iter().take(POOLS) {
         message.parts.push(Block::Section(
-            format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
+            format!("{} · {}", words.text(state_key(pool.state), &[]), with_server(named(pool), health, pool, words)),
             pool_lines(words, pool, alone),
         ));
     }

@@ -69,7 +69,7 @@ async fn find(
     };
     let headline = headline(&incident, context);
     let (diagnosing, margin) = (&context.config.diagnose, context.config.bundle.margin);
-    let subject = Subject::of_incident(incident, headline, &events, diagnosing, margin, clock::now());
+    let subject = Subject::of_incident(&context.library, incident, headline, &events, diagnosing, margin, clock::now());
     Ok(Ok((subject, remembered)))
 }
 

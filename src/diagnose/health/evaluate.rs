@@ -52,7 +52,8 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
     let fitting = sources.iter().filter(|(_, labels)| {
         labels.iter().all(|(name, value)| query.scope.get(name).is_none_or(|wanted_value| wanted_value == value))
     });
-    let parts = join_all(fitting.map(|source| evaluate_source(library, *source, query, started))).await;
+    let fitting: Vec<&HealthSource<'_>> = fitting.collect();
+    let parts = join_all(fitting.iter().map(|source| evaluate_source(library, **source, query, started))).await;
     let mut health = Health {
         schema: SCHEMA.to_owned(),
         at: query.at,
@@ -71,7 +72,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         health.notes.push(format!("no configured Prometheus has the labels {}", label_list(&query.scope)));
     }
     let mut states = Vec::new();
-    for part in parts {
+    for (part, (prometheus, _)) in parts.into_iter().zip(&fitting) {
         states.extend(part.pools.iter().map(|pool| pool.state));
         if part.away || part.incomplete.is_some() {
             states.push(HealthState::Unknown);
@@ -79,7 +80,10 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         health.incomplete = health.incomplete.or(part.incomplete);
         health.pools.extend(part.pools);
         health.left_out += part.left_out;
-        health.notes.extend(part.notes);
+        health.notes.extend(part.notes.into_iter().map(|note| match fitting.len() {
+            1 => note,
+            _ => format!("{}: {note}", prometheus.name),
+        }));
         health.problems.extend(part.problems);
         health.queries += part.queries;
     }

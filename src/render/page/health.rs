@@ -6,7 +6,7 @@ use super::document::blocks;
 use super::html::{line, moment, pill};
 use super::{Page, UpdateMode};
 use crate::document::drop_empty;
-use crate::health::{tone, word, worst_first};
+use crate::health::{tone, with_server, word, worst_first};
 use crate::{Phrases, facts};
 use findings::health::{Health, HealthCheck, HealthState, PoolHealth};
 use knowledge::playbook::condition_text;
@@ -27,6 +27,7 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
     let title = say("page-health");
     let pools = worst_first(health);
     let heading = format!("{title}: {}", word(health.state, words));
+    let name_of = |pool: &PoolHealth| with_server(facts::pool_name(&pool.labels), health, pool, words);
     let body = html! {
         div #now data-part {
             p.above { (state(health.state, words)) (moment(health.at)) }
@@ -37,8 +38,8 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
             @if pools.is_empty() {
                 div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
             }
-            @if pools.len() > 1 { (summary(&pools, words)) }
-            @for (i, pool) in pools.iter().enumerate() { (pool_card(i, pool, words)) }
+            @if pools.len() > 1 { (summary(&pools, &name_of, words)) }
+            @for (i, pool) in pools.iter().enumerate() { (pool_card(i, pool, &name_of(pool), words)) }
             @if health.left_out > 0 { p.dim { (words.text("health-left-out", &[("n", health.left_out.into())])) } }
             @if !pools.is_empty() { p.foot { (say("health-foot")) } }
         }
@@ -50,13 +51,8 @@ fn state(state: HealthState, words: &Phrases) -> Markup {
     pill(StateStyle::of(tone(state)), &word(state, words))
 }
 
-fn name_of(pool: &PoolHealth, words: &Phrases) -> String {
-    let whom = facts::pool_name(&pool.labels);
-    if whom.is_empty() { words.text("health-no-name", &[]) } else { whom }
-}
-
 /// Renders one line for each pool, the worst first, as much as a screen shows; each leads to the pool's card.
-fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
+fn summary(pools: &[&PoolHealth], name_of: &dyn Fn(&PoolHealth) -> String, words: &Phrases) -> Markup {
     let wrong = |pool: &PoolHealth| {
         let is_wrong = |c: &&HealthCheck| c.state.is_some_and(HealthState::is_wrong);
         let titles: Vec<&str> = pool.checks.iter().filter(is_wrong).map(|check| check.title.as_str()).collect();
@@ -67,7 +63,7 @@ fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
             h2 #summary { (words.text("page-pools", &[("n", pools.len().into())])) }
             ul.brief {
                 @for (i, pool) in pools.iter().take(BRIEF).enumerate() {
-                    li { (state(pool.state, words)) a href={ "#pool-" (i) } { (name_of(pool, words)) } span.dim { (wrong(pool)) } }
+                    li { (state(pool.state, words)) a href={ "#pool-" (i) } { (name_of(pool)) } span.dim { (wrong(pool)) } }
                 }
             }
             @if pools.len() > BRIEF { p.dim { (line(&words.line("and-others", &[("n", (pools.len() - BRIEF).into())]))) } }
@@ -75,9 +71,7 @@ fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
     }
 }
 
-fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
-    let whom = facts::pool_name(&pool.labels);
-    let name = name_of(pool, words);
+fn pool_card(i: usize, pool: &PoolHealth, name: &str, words: &Phrases) -> Markup {
     let wrong = |check: &&HealthCheck| check.state.is_some_and(HealthState::is_wrong);
     let (bad, rest): (Vec<&HealthCheck>, Vec<&HealthCheck>) = pool.checks.iter().partition(wrong);
     let (seen, unseen): (Vec<&HealthCheck>, Vec<&HealthCheck>) =
@@ -86,7 +80,7 @@ fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
     let data = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let key = if pool.idle { "health-have-data-idle" } else { "health-have-data" };
     let fold = |key: &str, title: &str, n: usize, parts: Vec<Block>| {
-        let (key, title) = (format!("{whom}/{key}"), words.line(title, &[("n", n.into())]));
+        let (key, title) = (format!("{name}/{key}"), words.line(title, &[("n", n.into())]));
         let parts = if n > 0 { parts } else { Vec::new() };
         Block::Document(DocumentBlock::Group(BlockGroup { key, title, folding: Folding::Closed, parts }))
     };
@@ -98,8 +92,8 @@ fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
     let unseen_lines = Block::Section(String::new(), unseen.iter().map(missing).collect());
     let counted = Block::Paragraph(words.line(key, &data));
     let mut parts = vec![
-        checks(&name, format!("{whom}/bad"), &bad, words),
-        fold("seen", "page-in-order", seen.len(), vec![checks(&name, format!("{whom}/seen"), &seen, words)]),
+        checks(name, format!("{name}/bad"), &bad, words),
+        fold("seen", "page-in-order", seen.len(), vec![checks(name, format!("{name}/seen"), &seen, words)]),
         fold("unseen", "page-unseen", unseen.len(), vec![counted, unseen_lines]),
     ];
     drop_empty(&mut parts);

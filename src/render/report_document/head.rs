@@ -115,8 +115,12 @@ fn facts_of(
 /// Names the cause, with its probability and the number of checks that agree.
 fn cause(diagnosis: Option<&Diagnosis>, words: &Phrases) -> Line {
     let Some(root) = diagnosis.and_then(Diagnosis::root) else {
-        let absent = diagnosis.is_some_and(|diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Absent);
-        return words.line(if absent { "report-nothing" } else { "report-no-cause" }, &[]);
+        let key = match diagnosis.map(|diagnosis| diagnosis.symptom.verdict) {
+            Some(SymptomVerdict::Absent) => "report-nothing",
+            Some(_) => "why-nothing",
+            None => "report-no-cause",
+        };
+        return words.line(key, &[]);
     };
     let all = || root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
     let agree = all().filter(|e| e.outcome == Outcome::Met).count();

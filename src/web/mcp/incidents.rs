@@ -55,7 +55,15 @@ pub(super) async fn summarize(sources: &McpSources, asked: IncidentArguments) ->
     let (id, now, config) = (incident.id.clone(), clock::now(), &sources.config);
     let redactor = sources.redactor.another(&sources.library.redaction, false);
     let headline = render::incident_message(&stored_view(&incident), &sources.words).headline;
-    let subject = Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, now);
+    let subject = Subject::of_incident(
+        &sources.library,
+        incident,
+        headline,
+        &events,
+        &config.diagnose,
+        config.bundle.margin,
+        now,
+    );
     let report = report::build(subject.about(), SourceFindings::default(), now);
     redactor.learn_from(&report);
     let report = clean(&report, &redactor).map_err(|error| said(QuestionError::unclean(&error)))?;

@@ -188,7 +188,7 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
         notes: Vec::new(),
     };
     let (config, margin) = (diagnose::Config::default(), Duration::from_secs(1_800));
-    Subject::of_incident(incident, String::new(), &[], &config, margin, ago(0))
+    Subject::of_incident(library(), incident, String::new(), &[], &config, margin, ago(0))
 }
 
 pub(super) fn options(deadline: Duration) -> Options {
