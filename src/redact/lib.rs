@@ -76,15 +76,15 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Compiles the rules, which is slow: do it once, then call [`Self::another`] for each bundle.
+    /// Reads the rules, which is slow, more so at the first texts: do it once, then call [`Self::another`] for each bundle.
     ///
     /// # Errors
     /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.
     pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RedactionRuleError> {
         let rules = Arc::new(RedactionRules::new(data)?);
-        // Without `anonymize` too: a bundle that asks for it must not find an invalid pattern.
-        let names = Names::new(data)?;
-        Ok(Self { rules, names: anonymize.then(|| Arc::new(Mutex::new(names))), ..Self::default() })
+        // A site's patterns without `anonymize` too: a bundle that asks for it must not find an invalid one.
+        let names = (anonymize || data.has_own).then(|| Names::new(data)).transpose()?.filter(|_| anonymize);
+        Ok(Self { rules, names: names.map(|names| Arc::new(Mutex::new(names))), ..Self::default() })
     }
 
     /// Returns a redactor with the same rules for another bundle, with no counts and no known names.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -67,31 +67,63 @@ pub(super) struct RedactionRules {
 /// and then a search takes a hundred times as long.
 #[derive(Debug)]
 struct PatternGroup {
-    any: RegexSet,
-    patterns: Vec<Pattern>,
+    any: PatternSet,
+    /// The patterns, each with the index of its rule.
+    patterns: Vec<(usize, Pattern)>,
 }
 
-/// A pattern in free text, compiled when its group has found it for the first time: few patterns find anything, and all
-/// of them together take 6 MB.
+/// Patterns that are searched for in one pass, compiled at the first search: a service that has no alert saves 5 MB.
+#[derive(Debug, Default)]
+struct PatternSet {
+    patterns: Vec<String>,
+    /// `None` if they cannot be compiled.
+    set: OnceLock<Option<RegexSet>>,
+}
+
+impl PatternSet {
+    fn of(patterns: Vec<String>) -> Self {
+        Self { patterns, set: OnceLock::new() }
+    }
+
+    fn compile(&self) -> Result<RegexSet, regex::Error> {
+        RegexSetBuilder::new(&self.patterns).dfa_size_limit(STATES).size_limit(COMPILED).build()
+    }
+
+    /// Returns the indices of the patterns that match; all of them if they cannot be compiled, so that nothing stays.
+    fn matches(&self, text: &str) -> Vec<usize> {
+        match self.set.get_or_init(|| self.compile().ok()) {
+            Some(set) => set.matches(text).into_iter().collect(),
+            None => (0..self.patterns.len()).collect(),
+        }
+    }
+}
+
+/// A pattern, compiled at its first use: few patterns find anything, and all of them together take 6 MB.
 #[derive(Debug)]
 struct Pattern {
-    /// The index of its rule.
-    rule: usize,
     text: String,
     regex: OnceLock<Option<Regex>>,
 }
 
 impl Pattern {
-    /// Returns the compiled pattern; `None` if it cannot be compiled, although its group can.
+    fn of(text: String) -> Self {
+        Self { text, regex: OnceLock::new() }
+    }
+
+    /// Returns the compiled pattern; `None` if it cannot be compiled.
     fn regex(&self) -> Option<&Regex> {
         self.regex.get_or_init(|| compile(&self.text).ok()).as_ref()
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        self.regex().is_some_and(|regex| regex.is_match(text))
     }
 }
 
 /// Patterns of names, each with the index of its rule.
 #[derive(Debug, Default)]
 struct KeyPatterns {
-    any: Option<RegexSet>,
+    any: PatternSet,
     rules: Vec<usize>,
 }
 
@@ -104,8 +136,8 @@ struct Rule {
     environment: bool,
     numbered: bool,
     valid: Option<ValueCheck>,
-    unless_name: Option<Regex>,
-    unless_value: Option<Regex>,
+    unless_name: Option<Arc<Pattern>>,
+    unless_value: Option<Arc<Pattern>>,
 }
 
 impl Rule {
@@ -134,22 +166,16 @@ impl Rule {
 
 impl RedactionRules {
     pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
-        let mut texts: Vec<Pattern> = Vec::new();
+        let mut texts: Vec<(usize, Pattern)> = Vec::new();
         // Rules share their exceptions.
-        let mut compiled: BTreeMap<String, Regex> = BTreeMap::new();
-        let (mut rules, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new());
+        let mut shared: BTreeMap<String, Arc<Pattern>> = BTreeMap::new();
+        let mut rules = Self::default();
         rules.common = data.common.iter().map(|word| word.to_lowercase()).collect();
         for (index, rule) in data.rules.iter().enumerate() {
-            let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
-            let mut optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
+            let mut optional = |pattern: &Option<String>| -> Result<Option<Arc<Pattern>>, RedactionRuleError> {
                 let Some(pattern) = pattern else { return Ok(None) };
                 let text = filled(data, rule, pattern)?;
-                if let Some(regex) = compiled.get(&text) {
-                    return Ok(Some(regex.clone()));
-                }
-                let regex = compile(&text).map_err(wrong)?;
-                compiled.insert(text, regex.clone());
-                Ok(Some(regex))
+                Ok(Some(Arc::clone(shared.entry(text.clone()).or_insert_with(|| Arc::new(Pattern::of(text))))))
             };
             rules.rules.push(Rule {
                 id: rule.id.clone(),
@@ -163,49 +189,55 @@ impl RedactionRules {
                 unless_value: optional(&rule.unless_value)?,
             });
             for text in &rule.text {
-                let text = filled(data, rule, text)?;
-                texts.push(Pattern { rule: index, text, regex: OnceLock::new() });
+                texts.push((index, Pattern::of(filled(data, rule, text)?)));
             }
             for key in &rule.keys {
                 let key = format!("^(?:{})$", filled(data, rule, key)?);
-                let (patterns, of) = if rule.environment {
-                    (&mut variables, &mut rules.variables)
-                } else {
-                    (&mut keys, &mut rules.keys)
-                };
+                let of = if rule.environment { &mut rules.variables } else { &mut rules.keys };
                 of.rules.push(index);
-                patterns.push(key);
+                of.any.patterns.push(key);
             }
         }
-        let all = |patterns: &[String], of: &[usize]| {
-            let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(COMPILED).build();
-            set.map_err(|error| {
-                // Each pattern alone takes too long to compile at every start.
-                let wrong = patterns.iter().zip(of).find_map(|(text, rule)| Some((*rule, compile(text).err()?)));
-                match wrong {
-                    Some((rule, error)) => {
-                        RedactionRuleError { rule: rules_id(data, rule).to_owned(), why: error.to_string() }
-                    }
-                    None => RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() },
-                }
-            })
-        };
-        texts.sort_by_key(|pattern| pattern.text.len());
+        texts.sort_by_key(|(_, pattern)| pattern.text.len());
         while !texts.is_empty() {
             let mut bytes = 0;
-            let fits = texts.iter().take_while(|pattern| {
+            let fits = texts.iter().take_while(|(_, pattern)| {
                 bytes += pattern.text.len();
                 bytes <= GROUP
             });
             let rest = texts.split_off(fits.count().max(1));
-            let all_texts: Vec<String> = texts.iter().map(|pattern| pattern.text.clone()).collect();
-            let of: Vec<usize> = texts.iter().map(|pattern| pattern.rule).collect();
-            rules.groups.push(PatternGroup { any: all(&all_texts, &of)?, patterns: texts });
+            let any = PatternSet::of(texts.iter().map(|(_, pattern)| pattern.text.clone()).collect());
+            rules.groups.push(PatternGroup { any, patterns: texts });
             texts = rest;
         }
-        rules.keys.any = (!keys.is_empty()).then(|| all(&keys, &rules.keys.rules)).transpose()?;
-        rules.variables.any = (!variables.is_empty()).then(|| all(&variables, &rules.variables.rules)).transpose()?;
+        // The shipped patterns are compiled by the tests.
+        if data.has_own {
+            rules.try_compile()?;
+        }
         Ok(rules)
+    }
+
+    /// Compiles all patterns, to find wrong ones.
+    fn try_compile(&self) -> Result<(), RedactionRuleError> {
+        let try_set = |set: &PatternSet, of: &[usize]| {
+            let Err(error) = set.compile() else { return Ok(()) };
+            // Each pattern alone takes too long to compile at every start.
+            let wrong = set.patterns.iter().zip(of).find_map(|(text, rule)| Some((*rule, compile(text).err()?)));
+            Err(match wrong {
+                Some((rule, error)) => RedactionRuleError { rule: self.id(rule).to_owned(), why: error.to_string() },
+                None => RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() },
+            })
+        };
+        for group in &self.groups {
+            try_set(&group.any, &group.patterns.iter().map(|(rule, _)| *rule).collect::<Vec<_>>())?;
+        }
+        for rule in &self.rules {
+            for pattern in rule.unless_name.iter().chain(&rule.unless_value) {
+                let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
+                compile(&pattern.text).map_err(wrong)?;
+            }
+        }
+        [&self.keys, &self.variables].into_iter().try_for_each(|names| try_set(&names.any, &names.rules))
     }
 
     /// Returns true if there are no rules.
@@ -221,11 +253,12 @@ impl RedactionRules {
     pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
         let mut spans = Vec::new();
         for group in &self.groups {
-            for pattern in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
+            for (rule, pattern) in group.any.matches(text).into_iter().filter_map(|matched| group.patterns.get(matched))
+            {
                 match pattern.regex() {
-                    Some(regex) => self.add(text, pattern.rule, regex, &mut spans),
+                    Some(regex) => self.add(text, *rule, regex, &mut spans),
                     // Its place is not known, so nothing stays.
-                    None => spans.push(MatchSpan { at: 0..text.len(), rule: pattern.rule }),
+                    None => spans.push(MatchSpan { at: 0..text.len(), rule: *rule }),
                 }
             }
         }
@@ -286,8 +319,8 @@ impl RedactionRules {
     }
 
     fn named(&self, patterns: &KeyPatterns, name: &str, has: &impl Fn(&str) -> bool) -> Option<usize> {
-        let matched = patterns.any.as_ref()?.matches(name);
-        matched.iter().filter_map(|index| patterns.rules.get(index).copied()).find(|rule| {
+        let matched = patterns.any.matches(name);
+        matched.into_iter().filter_map(|index| patterns.rules.get(index).copied()).find(|rule| {
             self.rules.get(*rule).is_some_and(|rule| {
                 let beside = rule.beside.is_empty() || rule.beside.iter().any(|other| has(other));
                 beside && !rule.excepts_name(name) && !rule.unless_beside.iter().any(|other| has(other))
@@ -321,10 +354,6 @@ impl RedactionRules {
 /// Compiles a pattern; what a set can compile, it can compile alone.
 pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).dfa_size_limit(PATTERN_STATES).size_limit(COMPILED).build()
-}
-
-fn rules_id(data: &Redaction, rule: usize) -> &str {
-    data.rules.get(rule).map_or("", |rule| &rule.id)
 }
 
 /// Expands the words in a pattern.

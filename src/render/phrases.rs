@@ -130,12 +130,12 @@ fn bundle(own: Vec<SourceFile>) -> anyhow::Result<FluentBundle<FluentResource>> 
     // Isolation marks around arguments would show in terminals; all text has one direction anyway.
     bundle.set_use_isolating(false);
     for file in phrases() {
-        let resource = FluentResource::try_new(file.text)
+        let resource = FluentResource::try_new(file.text.into_owned())
             .map_err(|(_, errors)| anyhow::anyhow!("{}: {}", file.path, first(&errors)))?;
         bundle.add_resource_overriding(resource);
     }
     for file in own {
-        let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(file.text);
+        let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(file.text.into_owned());
         bundle.add_resource_overriding(resource);
     }
     Ok(bundle)

@@ -44,7 +44,7 @@ pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
 fn variables_by_phrase(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
     let mut variables_by_phrase = PhraseTable::new();
     for (at, file) in files.iter().enumerate() {
-        let resource = match FluentResource::try_new(file.text.clone()) {
+        let resource = match FluentResource::try_new(file.text.to_string()) {
             Ok(resource) => resource,
             Err((resource, errors)) => {
                 for error in errors {

@@ -12,7 +12,8 @@ const BEGIN: char = '⟦';
 const END: char = '⟧';
 
 pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
-    let data = &library.redaction;
+    // The shipped patterns are looked at as if they were a site's own.
+    let data = &Redaction { has_own: true, ..library.redaction.clone() };
     let own = library.joined(REDACTION);
     let Some(shipped) = library.files.get(REDACTION) else { return };
     let file = |id: &str| own.filter(|own| own.text.contains(&format!("id: {id}\n"))).unwrap_or(shipped);

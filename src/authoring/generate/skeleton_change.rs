@@ -96,7 +96,7 @@ pub fn phrase(own: &[SourceFile], dir: &Path, key: &str) -> anyhow::Result<Vec<N
     }
     let path = dir.join(PHRASES);
     let own = own.iter().find(|file| Path::new(&file.path) == path);
-    let before = own.map_or("", |file| file.text.as_str());
+    let before = own.map_or("", |file| &*file.text);
     let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
     let text = format!("{before}{end}{text}");
     Ok(vec![NewFile { path: PHRASES.to_owned(), text, grown: own.is_some() }])

@@ -71,7 +71,7 @@ mod tests {
         let explains = explains.iter().map(|&name| name.to_owned()).collect();
         CauseEntry {
             explains,
-            ..knowledge::playbook::parse(&knowledge::playbook::SourceFile::new("a".into(), "id: a".into())).unwrap()
+            ..knowledge::playbook::parse(&knowledge::playbook::SourceFile::new("a".into(), "id: a")).unwrap()
         }
     }
 

@@ -1,5 +1,6 @@
 //! Loads the shipped data and a user's directory over it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -41,7 +42,10 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
 }
 
 fn shipped_file(name: &str) -> Option<SourceFile> {
-    let text = String::from_utf8(Shipped::get(name)?.data.into_owned()).ok()?;
+    let text: Cow<'static, str> = match Shipped::get(name)?.data {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok()?.into(),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok()?.into(),
+    };
     Some(SourceFile::new(format!("playbooks/{name}"), text))
 }
 
@@ -276,6 +280,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                 .map(|rule| Replacement { file: file.path.clone(), what: format!("the redaction rule `{}`", rule.id) });
             library.replacements.extend(replaced);
             library.redaction.join(redaction);
+            library.redaction.has_own |= file.own;
         }
         ["logs", _] => {
             let log: LogFile = parse(file)?;

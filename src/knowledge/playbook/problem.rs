@@ -1,5 +1,6 @@
 //! The text of a file, and what is wrong in it: every problem has a file, a line and, where possible, a hint.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -20,8 +21,8 @@ const MESSAGE_CHARS: usize = 400;
 pub struct SourceFile {
     /// The path as the user would name it.
     pub path: String,
-    /// The text.
-    pub text: String,
+    /// The text; a shipped one is a part of the program, and takes no memory of its own.
+    pub text: Cow<'static, str>,
     /// True if it is a user's own, and not shipped.
     pub own: bool,
     /// The kind of playbook of its folder.
@@ -30,8 +31,9 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// Creates a shipped file; a byte order mark, which editors on Windows write, is removed.
-    pub fn new(path: String, text: String) -> Self {
-        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    pub fn new(path: String, text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        let text = text.strip_prefix('\u{feff}').map(|text| text.to_owned().into()).unwrap_or(text);
         Self { path, text, own: false, folder: None }
     }
 

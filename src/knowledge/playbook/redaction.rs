@@ -31,6 +31,9 @@ pub struct Redaction {
     /// Common terms. A name or a secret that is one is replaced in its own field or label, not in other texts.
     #[serde(default)]
     pub common: Vec<String>,
+    /// True if a site's own file is a part of it, so that its patterns may be wrong.
+    #[serde(skip)]
+    pub has_own: bool,
 }
 
 /// One kind of secret.

@@ -46,7 +46,7 @@ const TOKENS: &[&str] = &[
 fn files(is_one: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let files: Vec<_> = shipped().into_values().filter(|file| is_one(&file.path)).map(|file| file.text).collect();
     assert!(!files.is_empty());
-    files.into_iter().map(String::into_bytes).collect()
+    files.into_iter().map(|text| text.into_owned().into_bytes()).collect()
 }
 
 fn point_at_their_place<T: DeserializeOwned>(corpus: Vec<Vec<u8>>, times: u32) {
