@@ -20,8 +20,7 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use sqlx::any::{AnyConnectOptions, AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::{
-    Any, AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Error, Execute, Executor,
-    SqlStr,
+    Any, AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Either, Error, Execute, Executor, SqlStr,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -362,13 +361,6 @@ impl<'c> Executor<'c> for &'c mut StoreConnection {
     {
         async move { self.raw()?.prepare_with(sql, types).await }.boxed()
     }
-
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Any>, Error>>
-    where
-        'c: 'e,
-    {
-        async move { self.raw()?.describe(sql).await }.boxed()
-    }
 }
 
 /// Runs a single statement on a connection of its own.
@@ -411,19 +403,6 @@ impl<'p> Executor<'p> for &'p ConnectionPool {
             let statement = connection.prepare_with(sql, types).await?;
             connection.done();
             Ok(statement)
-        }
-        .boxed()
-    }
-
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Any>, Error>>
-    where
-        'p: 'e,
-    {
-        async move {
-            let mut connection = self.acquire().await?;
-            let description = connection.describe(sql).await?;
-            connection.done();
-            Ok(description)
         }
         .boxed()
     }

@@ -1,7 +1,7 @@
 //! The schema: the tables of a store, and the program versions that can use it.
 //!
-//! To add a migration, create a file `migrations/000N_name.sql` with the next free number; nothing else has to be
-//! changed (cargo notices a new file only when this one is saved again). It may only **expand**: new tables, new
+//! To add a migration, create a file `migrations/000N_name.sql` with the next free number, and add it to
+//! [`MIGRATIONS`]. It may only **expand**: new tables, new
 //! indexes, new columns that are nullable or have a default. Then the previous release, which does not know the
 //! migration, still runs on the store, and a rollback needs no restore. It has one statement: a second one would wait
 //! for a lock while it holds that of the first, against a replica that still runs.
@@ -10,18 +10,29 @@
 //! that removes it and sets `UPDATE compatibility SET needs = N`, where N is the newest migration that the previous
 //! release knows. A program that does not know migration N refuses the store.
 
-use sqlx::AnyConnection;
-use sqlx::migrate::{Migration, Migrator};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{AnyConnection, SqlSafeStr};
 
 use super::StoreError;
 use super::connections::{ConnectionPool, StoreConnection};
 use super::database::DatabaseEngine;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// The migrations: version, name and statement, oldest first.
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "store", include_str!("migrations/0001_store.sql")),
+    (2, "unchosen", include_str!("migrations/0002_unchosen.sql")),
+];
 
 /// Returns the newest migration that this program knows.
 fn newest_migration() -> i64 {
-    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+    MIGRATIONS.iter().map(|(version, ..)| *version).max().unwrap_or_default()
+}
+
+fn migrations() -> Vec<Migration> {
+    let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    MIGRATIONS.into_iter().map(migration).collect()
 }
 
 /// Applies the migrations that the store lacks.
@@ -29,7 +40,7 @@ fn newest_migration() -> i64 {
 /// # Errors
 /// When one fails, or the store was contracted beyond what this program knows.
 pub(super) async fn migrate(connection: &mut AnyConnection) -> Result<(), StoreError> {
-    apply(MIGRATIONS.iter().cloned().collect(), connection).await?;
+    apply(migrations(), connection).await?;
     compatible(connection).await
 }
 
@@ -80,13 +91,22 @@ async fn has_migrations(connection: &mut StoreConnection, engine: DatabaseEngine
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use sqlx::{AssertSqlSafe, Connection, SqlSafeStr};
+    use sqlx::{AssertSqlSafe, Connection};
 
     use super::*;
 
     fn migration(version: i64, sql: &str) -> Migration {
         let sql = AssertSqlSafe(sql.to_owned()).into_sql_str();
-        Migration::new(version, "test".into(), sqlx::migrate::MigrationType::Simple, sql, false)
+        Migration::new(version, "test".into(), MigrationType::Simple, sql, false)
+    }
+
+    #[test]
+    fn every_file_is_a_migration_in_the_order_of_its_number() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let names = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        assert_eq!(names, MIGRATIONS.map(|(version, name, _)| format!("{version:04}_{name}.sql")));
     }
 
     #[tokio::test]
@@ -95,7 +115,7 @@ mod tests {
         let mut store = AnyConnection::connect("sqlite::memory:").await.unwrap();
         migrate(&mut store).await.unwrap();
         let next = newest_migration() + 1;
-        let later = || MIGRATIONS.iter().cloned().chain([migration(next, "CREATE TABLE later (id TEXT)")]).collect();
+        let later = || migrations().into_iter().chain([migration(next, "CREATE TABLE later (id TEXT)")]).collect();
         for _ in 0..2 {
             apply(later(), &mut store).await.unwrap();
         }
