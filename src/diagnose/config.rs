@@ -48,7 +48,7 @@ pub struct Config {
     pub refresh: Duration,
     /// Diagnoses that run at the same time; defaults to 4.
     pub concurrency: u32,
-    /// The time that the first message waits for its diagnosis; defaults to 500ms.
+    /// The time that the first message waits for its diagnosis; defaults to 100ms.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub grace: Duration,
@@ -62,7 +62,7 @@ impl Default for Config {
             deadline: Duration::from_secs(10),
             refresh: Duration::from_secs(60),
             concurrency: 4,
-            grace: Duration::from_millis(500),
+            grace: Duration::from_millis(100),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::Semaphore;
 
 use crate::observe::plan::Plan;
 use detect::{PlannedQuery, QueryPurpose};
@@ -30,6 +30,8 @@ const MAX_LIGHT: usize = 14;
 const MAX_LIGHT_OF_MANY: [usize; 2] = [10, 4];
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
+/// Light packs without an answer beside which heavy queries run: the last one keeps a single core busy.
+const LAST_LIGHT: usize = 1;
 /// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
 const LIGHT_FIRST: u32 = 4;
 
@@ -141,7 +143,7 @@ pub(crate) async fn query_all(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Returns the answers of the packs in order: light packs run at once, heavy ones after them.
+/// Returns the answers of the packs in order: light packs run at once, heavy ones when all but the last of them have answered.
 pub(crate) async fn light_first<F: Future>(
     asks: &[PlannedQuery],
     packs: &[Vec<usize>],
@@ -150,15 +152,16 @@ pub(crate) async fn light_first<F: Future>(
 ) -> Vec<F::Output> {
     let heavy = asking.split_off(packs.partition_point(|pack| !is_heavy(&asks[pack[0]])));
     let patience = deadline.saturating_duration_since(Instant::now()) / LIGHT_FIRST;
-    let (done, waited) = oneshot::channel();
-    let light = async {
-        let answers = join_all(asking).await;
-        // The receiver is gone if its timeout has passed.
-        let _ = done.send(());
-        answers
-    };
+    let answered = &Semaphore::new(0);
+    let awaited = asking.len().saturating_sub(LAST_LIGHT);
+    let light = join_all(asking.into_iter().map(|asked| async move {
+        let answer = asked.await;
+        answered.add_permits(1);
+        answer
+    }));
     let heavy = async {
-        let _ = tokio::time::timeout(patience, waited).await;
+        let enough = answered.acquire_many(u32::try_from(awaited).unwrap_or(u32::MAX));
+        let _ = tokio::time::timeout(patience, enough).await;
         let numbered = heavy.into_iter().enumerate().map(|(i, asking)| async move { (i, asking.await) });
         // Unordered, so that a slow query does not hold back those behind it.
         let mut answers = stream::iter(numbered).buffer_unordered(HEAVY_AT_ONCE).collect::<Vec<_>>().await;
@@ -227,6 +230,7 @@ mod tests {
 
     use super::*;
     use knowledge::clock;
+    use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn a_late_histogram_holds_back_none_of_those_after_it() {
