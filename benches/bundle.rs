@@ -23,7 +23,9 @@ use prom::Prometheus;
 use redact::Redactor;
 use render::Phrases;
 
-use bundle::{BundleProgress, Config, Options, Sources, Subject};
+use bundle::{BundleProgress, Options, Sources};
+use service::Subject;
+use service::config::BundleConfig;
 use sources::exporter::ExporterReader;
 use store::Incident;
 
@@ -171,7 +173,7 @@ async fn make(url: &str, dir: &Path, anonymize: bool) {
         redactor,
     };
     let subject = subject(Some(serde_json::from_slice(&std::fs::read(dir.join(DIAGNOSIS)).unwrap()).unwrap()));
-    let options = Options { anonymize, ..Options::of(&Config::default()) };
+    let options = Options { anonymize, ..Options::of(&BundleConfig::default()) };
     let progress = BundleProgress::default();
     let peaks = tokio::spawn(peaks(progress.clone()));
     let (idle, worked, started) = (memory_mb("VmRSS"), worked_seconds(), Instant::now());

@@ -16,6 +16,22 @@ SLICES = {
         "wiring": ["Cargo.toml", *COMMANDS, "src/cli/args.rs", "src/cli/generate.rs"],
         "names": r"backtest|Backtest",
     },
+    # The section `bundle:` of the configuration stays: the pages use its `margin` and `link_key_file`.
+    "bundle": {
+        "paths": ["src/app/bundles.rs", "src/app/doctor/bundles.rs", "src/bundle", "src/chat/commands/bundle.rs", "src/cli/bundle",
+                  "src/web/api/bundles.rs", "src/web/bundles.rs", "src/web/page_bundles.rs", "benches/bundle.rs"],
+        "wiring": ["Cargo.toml", "src/app/Cargo.toml", "src/app/doctor/mod.rs", "src/app/lib.rs", "src/app/prepare.rs",
+                   "src/app/run.rs", "src/chat/Cargo.toml", "src/chat/authority.rs", "src/chat/command/help.rs",
+                   "src/chat/command/mod.rs", "src/chat/commands/knowledge.rs", "src/chat/commands/mod.rs", "src/chat/desk.rs",
+                   "src/chat/dispatch.rs", "src/chat/escalate.rs", "src/chat/intent.rs", "src/chat/reply.rs", *COMMANDS,
+                   "src/cli/mcp.rs", "src/knowledge/incident/act.rs", "src/render/buttons.rs", "src/render/document.rs",
+                   "src/render/notes.rs", "src/render/page/acts.rs", "src/render/report_document/answers.rs",
+                   "src/render/report_document/mod.rs", "src/render/report_document/sections.rs", "src/report/timeline.rs",
+                   "src/telemetry/lib.rs", "src/web/Cargo.toml", "src/web/api/mod.rs", "src/web/api/operations.rs",
+                   "src/web/lib.rs", "src/web/mcp/incidents.rs", "src/web/mcp/mod.rs", "src/web/mcp_route.rs",
+                   "src/web/page_acts.rs", "src/web/pages.rs", "src/web/state.rs"],
+        "names": r"(?<!fluent-)[bB]undle(?!d|\.link_key_file|\.margin)|BUNDLE|\bdownloads\b",
+    },
     "budget": {
         "paths": ["src/app/doctor/slo.rs", "src/authoring/generate/budget.rs", "src/authoring/generate/budget_panels.rs",
                   "src/diagnose/chain/error_budget.rs", "src/findings/error_budget.rs", "src/knowledge/signal/budget.rs",

@@ -2,6 +2,7 @@
 
 #![recursion_limit = "256"]
 
+mod bundles;
 pub mod doctor;
 mod prepare;
 pub mod reload;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use secrecy::{ExposeSecret, SecretString};
 
-use bundle::{BundleDirectory, Links};
+use bundle::BundleDirectory;
 use diagnose::LogSources;
 use knowledge::playbook::{Library, Problem};
 use notify::PagerClient;
@@ -15,6 +15,7 @@ use prom::Prometheus;
 use redact::Redactor;
 use render::Phrases;
 use service::config::{Config, SlackInlet, bot_token, inlet, secret};
+use service::{Signer, own_key};
 use slack::Slack;
 use sources::exporter::ExporterReader;
 use telemetry::Metrics;
@@ -39,15 +40,15 @@ pub(crate) struct Prepared {
     pub logs: LogSources,
     /// The directory of bundles.
     pub bundles: BundleDirectory,
-    /// The signer of download links.
-    pub links: Links,
+    /// Signs download links, and the forms of the pages.
+    pub signer: Signer,
     /// The address of a PostgreSQL; `None` for SQLite.
     pub database: Option<SecretString>,
 }
 
 impl Prepared {
     /// Reads every secret and prepares every client of a service that listens on `address`; makes the directory of
-    /// bundles and the key of download links if they are missing. Makes no calls, but a kubeconfig may run a program.
+    /// bundles and the key of signatures if they are missing. Makes no calls, but a kubeconfig may run a program.
     ///
     /// # Errors
     /// When a value of the configuration cannot be used, or a file cannot be read or made.
@@ -88,7 +89,7 @@ impl Prepared {
             logs: LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?,
             bundles: BundleDirectory::open(&config.bundle, &config.state_dir)
                 .context("cannot keep bundles (`bundle.dir`)")?,
-            links: links(&config)?,
+            signer: signer(&config)?,
             database: config.database.url_file.as_deref().map(secret).transpose()?,
             config,
             library,
@@ -104,16 +105,16 @@ async fn unused(config: &Config, library: &Arc<Library>) -> anyhow::Result<Vec<P
     check.await.context("the check of the playbooks panicked")
 }
 
-/// Creates the signer of download links, with the configured key or the own one.
+/// Creates the signer, with the configured key or the own one.
 ///
 /// # Errors
 /// When there is no key, or it is too short.
-fn links(config: &Config) -> anyhow::Result<Links> {
+fn signer(config: &Config) -> anyhow::Result<Signer> {
     let key = match &config.bundle.link_key_file {
         Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
-        None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
+        None => own_key(&config.state_dir).context("cannot make the key of download links")?,
     };
-    Ok(Links::new(&key, &config.public_url, config.bundle.link_expires)?)
+    Ok(Signer::new(&key)?)
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -14,7 +14,6 @@ use tracing::{error, info, warn};
 
 use crate::doctor;
 use crate::prepare::Prepared;
-use bundle::{Builds, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
 use chat::Desk;
 use loops::LoopParts;
 use notify::{HistoryCache, Notifier, Rates};
@@ -86,20 +85,22 @@ pub(crate) async fn run(
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let bundles = Arc::new(bundle_service(&service, prepared.bundles, prepared.links, tasks.clone(), closing.clone()));
-    // Weak, because the bundle service itself holds the store.
-    let gives_way = Arc::downgrade(&bundles);
-    store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
-    let desk = match slack.clone() {
-        Some(slack) => {
-            let examine: Examine = |config| Box::pin(doctor::examine(config));
-            Some(Arc::new(Desk::new(Arc::clone(&service), slack, Arc::clone(&bundles), tasks.clone(), examine)?))
-        }
-        None => None,
-    };
-    let work = LoopParts { service: &service, bundles: &bundles, desk: desk.as_ref(), inbox: groups };
+    let signer = Arc::new(prepared.signer);
+    let bundles = crate::bundles::start(&service, prepared.bundles, Arc::clone(&signer), &supervisor, &tasks, &closing);
+    let alertmanagers: Vec<_> = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
+    let desk = slack.clone().map(|slack| {
+        let examine: Examine = |config| Box::pin(doctor::examine(config));
+        Arc::new(Desk::new(
+            Arc::clone(&service),
+            slack,
+            alertmanagers.clone(),
+            Arc::clone(&bundles),
+            tasks.clone(),
+            examine,
+        ))
+    });
+    let work = LoopParts { service: &service, desk: desk.as_ref(), inbox: groups };
     let admitting = loops::start(&supervisor, &tasks, &halt, work);
-    let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
     let (slack_state, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
     let metrics = Arc::clone(&service.metrics);
@@ -115,6 +116,8 @@ pub(crate) async fn run(
         slack_state,
         socket,
         bundles,
+        signer,
+        tasks: tasks.clone(),
         pages: Arc::new(Pages::new(prepared.access, alertmanagers, per_minute)),
         turns: Turns::default(),
     });
@@ -158,36 +161,6 @@ pub(crate) async fn run(
         bail!("the HTTP server broke");
     }
     Ok(clock)
-}
-
-/// Builds the bundle service from the components of the main service.
-fn bundle_service(
-    service: &Service,
-    directory: BundleDirectory,
-    links: Links,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-) -> BundleService {
-    let config = &service.config;
-    let settings = SourceSettings {
-        exporters: &config.exporters,
-        diagnosing: &config.diagnose,
-        redactor: &service.notifier.redactor,
-    };
-    let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
-    let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
-    let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
-    BundleService {
-        store: service.store.clone(),
-        notifier: Arc::clone(&service.notifier),
-        registry,
-        config: config.bundle.clone(),
-        directory,
-        links,
-        tasks,
-        stop,
-        builds: Builds::default(),
-    }
 }
 
 /// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory.

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{BundleError, Config};
+use super::BundleError;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
+use service::config::BundleConfig;
 
 /// The prefix of a bundle's file name.
 const BEGINNING: &str = "llm-diagnose-";
@@ -84,7 +85,7 @@ impl BundleDirectory {
     ///
     /// # Errors
     /// If it cannot be created or read.
-    pub fn open(config: &Config, state_dir: &Path) -> Result<Self, BundleError> {
+    pub fn open(config: &BundleConfig, state_dir: &Path) -> Result<Self, BundleError> {
         let dir = if config.dir.as_os_str().is_empty() { state_dir.join("bundles") } else { config.dir.clone() };
         let failed = |error| BundleError::Disk(dir.display().to_string(), error);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
@@ -98,7 +99,7 @@ impl BundleDirectory {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        let Config { keep, keep_bytes, min_free_bytes, .. } = *config;
+        let BundleConfig { keep, keep_bytes, min_free_bytes, .. } = *config;
         let device = |path: &Path| fs::metadata(path).map(|data| data.dev());
         let beside_store = device(&dir).ok() == device(state_dir).ok();
         Ok(Self { dir, keep, keep_bytes, min_free_bytes, beside_store })

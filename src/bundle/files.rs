@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::archive::Archive;
 use super::progress::MissingItem;
 use super::queries::queries;
-use super::{BundleError, Subject, incident_json};
+use super::{BundleError, incident_json};
 use findings::endpoint::AnswerBody;
 use report::{Report, SourceFindings};
+use service::Subject;
 
 use logs::Log;
 use redact::Redactor;
@@ -59,11 +60,16 @@ impl Files<'_> {
     }
 
     /// Adds everything that the sources returned, one file each.
-    pub(super) async fn raw(&self, subject: &Subject, findings: &SourceFindings) -> Result<(), BundleError> {
+    pub(super) async fn raw(
+        &self,
+        subject: &Subject,
+        payload: Option<&Value>,
+        findings: &SourceFindings,
+    ) -> Result<(), BundleError> {
         if !subject.alerts.is_empty() {
             self.json("raw/alerts.json", &subject.alerts).await?;
         }
-        if let Some(payload) = &subject.payload {
+        if let Some(payload) = payload {
             self.json("raw/alert-payload.json", payload).await?;
         }
         if subject.incident.is_some() {
@@ -119,6 +125,6 @@ impl Files<'_> {
 ///
 /// # Errors
 /// If the redacted value is not a valid report; nothing is written then.
-pub fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
+pub(super) fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
     redactor.cleaned("summary.json", report).map_err(|error| BundleError::Unclean(error.to_string()))
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 
-use super::{BundleProgress, Options, Sources, Subject};
+use super::{BundleProgress, Options, Sources};
 use chart::Chart;
 use diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
 use knowledge::clip::clip;
@@ -16,6 +16,7 @@ use render::diagnosis_chart;
 use findings::ExporterTarget;
 use findings::facts::Window;
 use report::Stage;
+use service::Subject;
 use sources::endpoint;
 use sources::kubernetes::SnapshotRequest;
 

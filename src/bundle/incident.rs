@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Subject;
+use service::Subject;
 
 /// Builds the document of everything that the store holds about an incident, with every query of its diagnosis; `None`
 /// for a pool without one. Readers may rely on the field names. None of its values can fail to be serialised: maps have

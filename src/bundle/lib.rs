@@ -4,7 +4,7 @@
 //! bundle. Everything is redacted ([`redact`]) before it enters the archive.
 
 mod archive;
-mod config;
+mod builds;
 pub mod directory;
 mod files;
 mod gather;
@@ -16,34 +16,29 @@ mod progress;
 mod queries;
 mod registry;
 pub mod series;
-mod service;
-mod subject;
+mod text;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use config::Config;
-use diagnose::{self, NoCluster};
+pub use builds::{Builds, Bundle, BundleService, Job, NoBundle, TIDY};
+use diagnose::NoCluster;
 pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
-pub use files::clean;
-use findings::facts::{TimelineEvent, Window};
-use findings::{Baseline, Diagnosis, ExporterTarget, Request};
+use findings::ExporterTarget;
 pub use incident::incident_json;
-use knowledge::alert::Alert;
 use knowledge::playbook::Library;
-pub use link::{Links, Refused, own_key};
+pub use link::{Links, Refused};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
 use prom::Prometheus;
 use redact::Redactor;
 pub use registry::{SourceRegistry, SourceSettings};
 use render::Phrases;
-use report::{self, DiagnosisParameters, Report, ReportSubject};
-pub use service::{Builds, Bundle, BundleService, Job, NoBundle, TIDY};
+use report::Report;
+use service::config::BundleConfig;
 use sources::exporter::ExporterReader;
-use store::Incident;
-pub use subject::around;
+pub use text::{BundleLocation, bundle_message, bundle_progress};
 
 /// The data sources of a bundle; a source that is `None` is skipped.
 #[derive(Debug, Clone)]
@@ -70,65 +65,6 @@ pub struct Sources {
     pub redactor: Redactor,
 }
 
-/// The subject of a bundle: an incident or a pool.
-#[derive(Debug, Clone)]
-pub struct Subject {
-    /// The incident as stored; `None` for a pool without an incident.
-    pub incident: Option<Incident>,
-    /// The first sentence of the incident's message.
-    pub headline: String,
-    /// The diagnosis request: pool, time, playbook.
-    pub request: Request,
-    /// The diagnosis to show; `None` to run a new one.
-    pub diagnosis: Option<Diagnosis>,
-    /// The time window that the bundle covers.
-    pub window: Window,
-    /// The events of the incident from the store.
-    pub happened: Vec<TimelineEvent>,
-    /// The incident's alerts, or those given by the user.
-    pub alerts: Vec<Alert>,
-    /// The notification as given by the user, including unparsed fields.
-    pub payload: Option<serde_json::Value>,
-}
-
-impl Subject {
-    /// Returns the subject of the report.
-    pub fn about(&self) -> ReportSubject<'_> {
-        let incident = self.incident.as_ref().map(|incident| report::ReportIncident {
-            id: incident.id.clone(),
-            group_key: incident.group_key.clone(),
-            open: incident.open,
-            playbook: incident.playbook.clone(),
-            because: incident.because.clone(),
-            started_at: incident.started_at,
-            opened_at: incident.opened_at,
-            resolved_at: incident.resolved_at,
-            refired: incident.refired,
-            truncated: incident.truncated,
-            seen_before: incident.seen_before,
-            external_url: incident.external_url.clone(),
-            acknowledged: incident.acknowledged.clone(),
-            impact: incident.impact,
-            related: incident.related.clone(),
-        });
-        ReportSubject {
-            headline: &self.headline,
-            incident,
-            alerts: &self.alerts,
-            diagnosis: self.diagnosis.as_ref(),
-            asked: DiagnosisParameters {
-                since: self.request.since,
-                baseline_seconds: match self.request.baseline {
-                    Baseline::Earlier(by) => Some(by.as_secs()),
-                    Baseline::Off => None,
-                },
-            },
-            window: self.window,
-            happened: &self.happened,
-        }
-    }
-}
-
 /// The options for building a bundle.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -146,11 +82,13 @@ pub struct Options {
     pub file_bytes: u64,
     /// Receivers whose ticket is added whatever the root cause is.
     pub tickets: Vec<String>,
+    /// The notification as given by the user, including unparsed fields.
+    pub payload: Option<serde_json::Value>,
 }
 
 impl Options {
     /// Returns the configured options, with redaction.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &BundleConfig) -> Self {
         Self {
             redact: true,
             anonymize: false,
@@ -159,6 +97,7 @@ impl Options {
             log_bytes: config.log_bytes,
             file_bytes: config.keep_bytes,
             tickets: Vec::new(),
+            payload: None,
         }
     }
 }

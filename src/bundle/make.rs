@@ -10,7 +10,7 @@ use futures::join;
 use super::archive::Archive;
 use super::files::{Files, clean};
 use super::gather::{self, PartInProgress, until};
-use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, Subject, series};
+use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, series, text};
 use chart::Chart;
 use diagnose::diagnose;
 use findings::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo};
@@ -23,6 +23,7 @@ use logs::{Log, LogReader, Patterns};
 use redact::{Kind, Redactor};
 use render::{self, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
+use service::Subject;
 
 /// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
@@ -68,6 +69,7 @@ async fn write(
     let facts = gather::metrics(sources, subject, until - remaining / 2, progress).await;
     let mut findings = SourceFindings { facts, ..SourceFindings::default() };
     register_names(&redactor, subject, &findings);
+    redactor.learn_from(&options.payload);
     let pods = pods(subject, &findings);
     let log_bytes = options.log_bytes / 2;
     let (series, endpoints, kubernetes, (mut logs, mut missing)) = join!(
@@ -97,7 +99,7 @@ async fn write(
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
-    files.raw(subject, &findings).await?;
+    files.raw(subject, options.payload.as_ref(), &findings).await?;
     files.missing(&progress.missing()).await?;
     let chart = gather::drawn(sources, subject, until).await;
     let part = PartInProgress::of(progress, "report");
@@ -129,7 +131,7 @@ async fn write_report_formats(
         .collect();
     let ticket_texts: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
     let context = ReportPageContext { pictures: &pictures, tickets: &ticket_texts, ..ReportPageContext::default() };
-    archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
+    archive.add("README.txt", text::readme(report, !options.redact, words)).await?;
     archive.add("report.html", render::report_page(report, &context, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
     for (ticket, text) in tickets {
@@ -257,5 +259,4 @@ fn register_names(redactor: &Redactor, subject: &Subject, findings: &SourceFindi
     redactor.learn_from(&findings.facts);
     redactor.learn_from(&subject.diagnosis);
     redactor.learn_from(&subject.alerts);
-    redactor.learn_from(&subject.payload);
 }

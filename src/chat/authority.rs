@@ -22,8 +22,9 @@ impl Power {
         match act {
             Act::Evidence | Act::Digest => Self::Read,
             Act::Acknowledge | Act::Again | Act::Note | Act::Right | Act::Wrong | Act::Done | Act::Verify => Self::Note,
-            // A bundle hands out logs and objects of the cluster.
-            Act::Silence | Act::Expire | Act::Escalate | Act::Bundle => Self::Act,
+            Act::Silence | Act::Expire | Act::Escalate => Self::Act,
+            // It hands out logs and objects of the cluster.
+            Act::Bundle => Self::Act,
         }
     }
 }

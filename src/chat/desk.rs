@@ -42,21 +42,25 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Creates a desk; the configuration of the service names the Alertmanagers and the users' rights.
-    ///
-    /// # Errors
-    /// If an Alertmanager of the configuration cannot be used.
+    /// Creates a desk; the configuration of the service names the users' rights.
     pub fn new(
         service: Arc<Service>,
         slack: Slack,
+        alertmanagers: Vec<Alertmanager>,
         bundles: Arc<BundleService>,
         tasks: TaskTracker,
         examine: Examine,
-    ) -> anyhow::Result<Self> {
-        let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
-        let people = People::new(&service.config.slack);
-        let slots = Arc::new(Semaphore::new(AT_ONCE));
-        Ok(Self { service, alertmanagers, slack, bundles, tasks, slots, people, examine })
+    ) -> Self {
+        Self {
+            people: People::new(&service.config.slack),
+            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            service,
+            alertmanagers,
+            slack,
+            bundles,
+            tasks,
+            examine,
+        }
     }
 
     /// Returns the user of a request.

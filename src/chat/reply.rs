@@ -4,7 +4,6 @@
 //! there (<https://github.com/slackapi/bolt-js/issues/2287>). So progress is posted there at most twice, each time as a
 //! separate message; elsewhere one message is edited until it holds the answer.
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::replies::Caller;
 use super::wording::sentence;
 use crate::acts::AuditLog;
 
+use bundle::{BundleProgress, bundle_progress};
 use message::{Line, Message, SlackMessage, Tone};
 use notify::AnswerTarget;
 use prom::{Prometheus, QueryProgress};
@@ -25,7 +25,7 @@ use store::StoreError;
 /// The pauses before the progress messages, each counted from the previous one.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
 /// The pause between later progress edits of a bundle: all edits in the workspace share Slack's limit of 50 a minute.
-const EVERY: Duration = Duration::from_secs(5);
+const BUNDLE_EVERY: Duration = Duration::from_secs(5);
 
 /// The destination of an answer, with its progress.
 pub(super) struct Reply<'a> {
@@ -42,7 +42,7 @@ pub(super) struct Reply<'a> {
     /// The number of queries sent and answered by the clients of [`Self::watch`].
     pub(super) progress: Arc<QueryProgress>,
     /// The progress of the bundle being built, if there is one.
-    pub(super) parts: OnceLock<bundle::BundleProgress>,
+    pub(super) bundle: OnceLock<BundleProgress>,
     /// Cancelled once the answer is being sent: no more progress is posted.
     done: CancellationToken,
 }
@@ -72,7 +72,7 @@ impl<'a> Reply<'a> {
             in_channel: false,
             progress_message: Mutex::new(None),
             progress: Arc::default(),
-            parts: OnceLock::new(),
+            bundle: OnceLock::new(),
             done: CancellationToken::new(),
         }
     }
@@ -158,8 +158,8 @@ impl<'a> Reply<'a> {
                 }
                 self.update_progress(command).await;
             }
-            while self.is_open && self.parts.get().is_some() {
-                if tokio::time::timeout(EVERY, self.done.cancelled()).await.is_ok() {
+            while self.is_open && self.bundle.get().is_some() {
+                if tokio::time::timeout(BUNDLE_EVERY, self.done.cancelled()).await.is_ok() {
                     return;
                 }
                 self.update_progress(command).await;
@@ -187,9 +187,9 @@ impl<'a> Reply<'a> {
     /// Renders the progress; `None` before the first query or bundle part.
     fn so_far(&self, command: &str) -> Option<SlackMessage> {
         let words = &self.caller.notifier.words;
-        if let Some(parts) = self.parts.get() {
+        if let Some(bundle) = self.bundle.get() {
             // Reasons hold texts of servers.
-            let progress = render::bundle_progress(&parts.board(), words);
+            let progress = bundle_progress(&bundle.board(), words);
             return Some(render::slack(&progress.map_text(&self.caller.notifier.text_cleaner())));
         }
         let (answered, sent) = self.progress.seen();
@@ -201,16 +201,5 @@ impl<'a> Reply<'a> {
         let pieces = [("target", command.into()), ("answered", answered.into()), ("asked", sent.into())];
         let progress = sentence(Tone::Unknown, words.line("command-progress", &pieces));
         Some(render::slack(&progress.map_text(&self.caller.notifier.text_cleaner())))
-    }
-
-    /// Uploads a file to the place of the request or to `elsewhere`; everybody in the channel sees it.
-    pub(super) async fn upload(
-        &self,
-        path: &Path,
-        [name, title]: [&str; 2],
-        elsewhere: Option<Destination<'_>>,
-    ) -> Result<String, SlackError> {
-        let to = elsewhere.unwrap_or_else(|| self.destination());
-        self.caller.slack.upload_file(name, title, path, to).await
     }
 }

@@ -25,7 +25,6 @@ use tokio_util::task::TaskTracker;
 
 pub use self::admit::Received;
 pub use self::diagnose::SHARED_STEP;
-use bundle::{BundleService, TIDY};
 use chat::Desk;
 use knowledge::clock;
 use notify::{CHECK_INTERVAL, REFUSED};
@@ -43,8 +42,6 @@ type LoopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct LoopParts<'a> {
     /// The parts that the loops share.
     pub service: &'a Arc<Service>,
-    /// Builds and keeps bundles.
-    pub bundles: &'a Arc<BundleService>,
     /// Answers people in Slack.
     pub desk: Option<&'a Arc<Desk>>,
     /// The queue of received alert groups. It outlives a panic of the admit loop.
@@ -61,9 +58,7 @@ pub fn start(
 ) -> JoinHandle<()> {
     const OFTEN: Duration = Duration::from_secs(5);
     const SOMETIMES: Duration = Duration::from_secs(60);
-    let LoopParts { service, bundles, desk, inbox } = work;
-    let bundles = Arc::clone(bundles);
-    tasks.spawn(supervisor.keep("tidy", TIDY, move || Arc::clone(&bundles).tidy_loop()));
+    let LoopParts { service, desk, inbox } = work;
     if let Some(desk) = desk {
         let (desk, halt) = (Arc::clone(desk), halt.clone());
         let followups = move || Arc::clone(&desk).followups_loop(halt.clone());

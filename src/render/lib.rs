@@ -4,7 +4,6 @@
 //! `playbooks/phrases`, the formatting is in one file per medium, and each medium escapes untrusted text itself.
 
 mod blocks;
-mod bundle;
 mod buttons;
 mod compared;
 mod coverage;
@@ -36,7 +35,6 @@ mod view;
 mod weekly;
 
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
-pub use bundle::{BundleLocation, bundle_message, bundle_progress, readme};
 pub use coverage::coverage;
 pub use diagnosis_chart::{diagnosis_chart, mark_events};
 pub use digest::{DigestEntry, DigestView, digest_message};
@@ -50,8 +48,9 @@ pub use logs::logs;
 pub use markdown::{message_markdown, report_markdown, ticket, tickets_for};
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
-    FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, document_page, health_page,
-    incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
+    FormSeal, IncidentFilter, IncidentList, IncidentRow, PAGE_ACTS, PageActs, SilenceFields, document_page,
+    health_page, incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page,
+    silence_page, tagged,
 };
 pub use phrases::{ENGLISH, OwnPhrases, PhraseArgument, Phrases, own_phrases};
 pub use report_document::ReportPageContext;

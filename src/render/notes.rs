@@ -24,7 +24,7 @@ fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
 /// Returns the last few other notes; the last acknowledgement is always among them.
 pub(super) fn others(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let judged = judged(view);
-    let shown = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
+    let shown = view.notes.iter().filter(|note| key(note).is_some());
     let notes: Vec<&Note> = shown.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
     let taken = notes.iter().rposition(|note| note.act == Act::Acknowledge);
     let late = notes.len().saturating_sub(NOTES);
@@ -50,9 +50,9 @@ pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
     notes.iter().any(|note| note.act == Act::Done && note.detail == text)
 }
 
-/// Renders a note: user, action and time; `None` for actions that only show data or create a bundle.
-pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
-    let key = match note.act {
+/// Returns the phrase of a note; `None` for actions that only show data or create a bundle.
+fn key(note: &Note) -> Option<&'static str> {
+    Some(match note.act {
         Act::Acknowledge => "note-acknowledge",
         Act::Again => "note-again",
         Act::Note => "note-note",
@@ -64,8 +64,14 @@ pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
         Act::Done => "note-done",
         Act::Verify if note.who.is_empty() => "note-verify-alone",
         Act::Verify => "note-verify",
-        Act::Evidence | Act::Digest | Act::Bundle => return None,
-    };
+        Act::Evidence | Act::Digest => return None,
+        Act::Bundle => return None,
+    })
+}
+
+/// Renders a note: user, action and time; `None` for actions that only show data or create a bundle.
+pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
+    let key = key(note)?;
     let mut pieces = vec![("at", TextSpan::Time(note.at).into())];
     if key != "note-verify-alone" {
         pieces.push(("who", TextSpan::User(note.who.clone()).into()));

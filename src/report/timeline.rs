@@ -136,7 +136,8 @@ fn of_note(note: &Note) -> Vec<TimelineEvent> {
         Act::Escalate => (HappenedKind::Act, "somebody escalated it"),
         Act::Done => (HappenedKind::Act, "somebody did a step"),
         Act::Verify => (HappenedKind::Act, "a fix was checked again"),
-        Act::Evidence | Act::Digest | Act::Bundle => return Vec::new(),
+        Act::Evidence | Act::Digest => return Vec::new(),
+        Act::Bundle => return Vec::new(),
     };
     let who = match (note.who.as_str(), note.who.strip_prefix("page:")) {
         ("", _) => "llm-diagnose".to_owned(),

@@ -1,5 +1,6 @@
 //! The configuration file: combines the configuration of all components; every key has a default.
 
+mod bundle;
 mod secrets;
 mod server;
 mod state;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 
+pub use bundle::Config as BundleConfig;
 use knowledge::clock::duration;
 use knowledge::playbook::{DeclaredPool, Library, Slo, SourceFile, parse};
 use knowledge::signal::OwnLabels;

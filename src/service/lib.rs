@@ -9,6 +9,8 @@ pub mod questions;
 pub mod readiness;
 mod reloads;
 mod service;
+mod signer;
+mod subject;
 pub mod watchdog;
 
 pub use admission::admit_groups;
@@ -16,3 +18,5 @@ pub use exporters::known_exporters;
 pub use limits::RequestLimits;
 pub use reloads::Reloads;
 pub use service::Service;
+pub use signer::{ShortKey, Signer, own_key};
+pub use subject::{Subject, around};

@@ -12,7 +12,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 
@@ -21,9 +21,6 @@ const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 /// Histogram buckets for the duration of a bundle in seconds, including the time in the queue: up to several deadlines.
 const BUNDLE_SECONDS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0];
-/// Histogram buckets for the size of a bundle in bytes.
-const BUNDLE_BYTES: [f64; 8] =
-    [65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0, 67_108_864.0, 268_435_456.0, 1_073_741_824.0];
 
 /// Labels of a metric: names and values.
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -96,7 +93,8 @@ metrics! {
     bundles: ByResult, "bundles", "Bundles asked for, by what became of them";
     bundle_seconds: Histogram = Histogram::new(BUNDLE_SECONDS),
         "bundle_duration_seconds", "From the question to the file";
-    bundle_bytes: Histogram = Histogram::new(BUNDLE_BYTES), "bundle_size_bytes", "Size of a bundle's file";
+    bundle_bytes: Histogram = Histogram::new(exponential_buckets(65_536.0, 4.0, 8)),
+        "bundle_size_bytes", "Size of a bundle's file";
     downloads: ByResult, "bundle_downloads", "Downloads of bundles by what was answered";
     restarts: ByResult, "loop_restarts", "Loops of the service that broke and were restarted, by name";
     panics: ByResult, "panics", "Pieces of work that a bug broke off, by kind";

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Extension, Path, Query, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use serde::Deserialize;
 use tokio_util::io::ReaderStream;
 
@@ -20,15 +22,22 @@ use store::{AuditEntry, AuditResult, DOWNLOAD, StoreError};
 /// Bytes per read from the disk.
 const PIECE: usize = 64 << 10;
 
+/// Builds the route of downloads.
+pub(super) fn routes(shared: &Shared) -> Router<Shared> {
+    Router::new()
+        .route("/bundles/{name}", get(download))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), gate))
+}
+
 /// The parameters of a signed link.
 #[derive(Debug, Deserialize)]
-pub(super) struct Signed {
+struct Signed {
     expires: Option<String>,
     signature: Option<String>,
 }
 
 /// Admits requests with a valid link signature; without a signature the rules of the pages apply.
-pub(super) async fn gate(
+async fn gate(
     State(shared): State<Shared>,
     Path(name): Path<String>,
     Query(signed): Query<Signed>,
@@ -69,7 +78,7 @@ pub(super) async fn gate(
 
 /// Streams the file after an entry in the audit log. 404 for a name that no bundle can have, 410 for a bundle that is
 /// not here, 503 if the audit log cannot be written.
-pub(super) async fn download(
+async fn download(
     State(shared): State<Shared>,
     Path(name): Path<String>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,

@@ -14,6 +14,7 @@ mod listen;
 pub mod mcp;
 mod mcp_route;
 mod page_acts;
+mod page_bundles;
 mod page_forms;
 mod page_parts;
 mod page_queries;
@@ -63,9 +64,6 @@ pub fn router(shared: Shared) -> Router {
         .route("/health", get(pages::health))
         .route_layer(middleware::from_fn_with_state((shared.clone(), guard::Reader::Person), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers));
-    let bundles = Router::new()
-        .route("/bundles/{name}", get(bundles::download))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
     let alive = liveness(shared.service.store.clone(), shared.supervisor.clone());
     Router::new()
         .route("/readyz", get(ready))
@@ -75,7 +73,7 @@ pub fn router(shared: Shared) -> Router {
         // Below `/api` everything is the API's, also what does not exist.
         .merge(api::router(&shared))
         .merge(mcp_route::routes(&shared))
-        .merge(bundles)
+        .merge(bundles::routes(&shared))
         .merge(slack::routes(shared.slack_state.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)

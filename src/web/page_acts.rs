@@ -13,7 +13,6 @@ use super::auth::Visitor;
 use super::page_forms::{self, Sent};
 use super::page_parts::{back_to, lost, problem_line};
 use super::state::Shared;
-use bundle::NoBundle;
 use chat::acts::silence::{Excess, NoSilence, Silencer};
 use chat::acts::{ActEnd, Actor, AuditLog, find_incident, silence};
 use chat::{Denial, Power, acts, authorise_visitor};
@@ -21,18 +20,17 @@ use findings::silence::SilenceMatcher;
 use knowledge::clock;
 use knowledge::incident::Act;
 use message::{Block, Line};
-use render::{FormSeal, SilenceFields};
+use render::{FormSeal, PAGE_ACTS, SilenceFields};
 use sources::alertmanager::{self, SilenceError};
 use store::{AuditResult, Incident};
 
 /// The place of the acts in the audit log.
 const PLACE: &str = "http";
-/// The acts of the page, in the order of its buttons.
-const ACTS: [Act; 5] = [Act::Acknowledge, Act::Again, Act::Note, Act::Silence, Act::Bundle];
 
 /// Returns the acts that a visitor may do on this incident now, and the reason why there are not more.
 pub(super) fn offered(shared: &Shared, visitor: &Visitor, incident: &Incident) -> (Vec<Act>, Option<Denial>) {
-    let refused = ACTS.iter().find_map(|act| may(shared, visitor, *act).err());
+    let acts = || PAGE_ACTS.iter().map(|(act, _)| *act);
+    let refused = acts().find_map(|act| may(shared, visitor, act).err());
     let is_mine = incident.acknowledged.as_ref().is_some_and(|by| by.who == visitor.who);
     let fits = |act: &Act| match act {
         Act::Acknowledge => incident.open && !is_mine,
@@ -40,7 +38,7 @@ pub(super) fn offered(shared: &Shared, visitor: &Visitor, incident: &Incident) -
         Act::Silence => no_silence(shared, incident).is_none(),
         _ => true,
     };
-    (ACTS.into_iter().filter(fits).filter(|act| may(shared, visitor, *act).is_ok()).collect(), refused)
+    (acts().filter(fits).filter(|act| may(shared, visitor, *act).is_ok()).collect(), refused)
 }
 
 fn may(shared: &Shared, visitor: &Visitor, act: Act) -> Result<(), Denial> {
@@ -59,10 +57,10 @@ fn no_silence(shared: &Shared, incident: &Incident) -> Option<&'static str> {
 }
 
 /// One request of a visitor about an incident.
-struct Visit<'a> {
-    shared: &'a Shared,
+pub(super) struct Visit<'a> {
+    pub(super) shared: &'a Shared,
     visitor: &'a Visitor,
-    incident: &'a Incident,
+    pub(super) incident: &'a Incident,
     act: Act,
 }
 
@@ -74,7 +72,9 @@ pub(super) async fn act(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(act) = Act::of(&act).filter(|act| ACTS.contains(act)) else { return lost(&shared) };
+    let Some(act) = Act::of(&act).filter(|act| PAGE_ACTS.iter().any(|(one, _)| one == act)) else {
+        return lost(&shared);
+    };
     // Not in the audit log: another site's page could write there in the visitor's name, and without end.
     if page_forms::is_foreign(&headers, &shared.service.config.public_url) {
         return turned_away(&shared, &visitor, act, &id, (StatusCode::FORBIDDEN, "page-form-elsewhere"));
@@ -84,7 +84,7 @@ pub(super) async fn act(
     }
     // In a task, so that an act is not dropped half-way if the browser goes away.
     let (own, about) = (shared.clone(), id.clone());
-    let tasks = shared.bundles.tasks.clone();
+    let tasks = shared.tasks.clone();
     let work = tasks.spawn(async move { carry_out(&own, &visitor, act, &about, &Sent::read(&body)).await });
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, what = act.as_str(), "an act on a page ended half-way");
@@ -114,7 +114,7 @@ async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent:
         AuditLog::of(&shared.service).write_refusal(actor, act.as_str(), Some(id), denial.as_str()).await;
         return said(shared, StatusCode::FORBIDDEN, id, denial.page_key());
     }
-    if !page_forms::is_valid(&shared.bundles.links, visitor, id, sent.get("token"), clock::now()) {
+    if !page_forms::is_valid(&shared.signer, visitor, id, sent.get("token"), clock::now()) {
         return turned_away(shared, visitor, act, id, (StatusCode::FORBIDDEN, "page-form-strange"));
     }
     let incident = match found(shared, id).await {
@@ -123,10 +123,10 @@ async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent:
     };
     let visit = Visit { shared, visitor, incident: &incident, act };
     match act {
-        Act::Acknowledge | Act::Again => visit.simple().await,
         Act::Note => visit.note(sent).await,
         Act::Silence => visit.silence(sent).await,
-        _ => visit.bundle().await,
+        Act::Bundle => visit.bundle().await,
+        _ => visit.simple().await,
     }
 }
 
@@ -171,7 +171,7 @@ fn said(shared: &Shared, status: StatusCode, id: &str, key: &str) -> Response {
 }
 
 impl Visit<'_> {
-    fn log(&self) -> AuditLog<'_> {
+    pub(super) fn log(&self) -> AuditLog<'_> {
         AuditLog::of(&self.shared.service)
     }
 
@@ -179,7 +179,7 @@ impl Visit<'_> {
         Silencer::of(&self.shared.service, &self.shared.pages.alertmanagers)
     }
 
-    fn actor(&self) -> Actor<'_> {
+    pub(super) fn actor(&self) -> Actor<'_> {
         Actor { who: &self.visitor.who, place: PLACE }
     }
 
@@ -207,14 +207,14 @@ impl Visit<'_> {
     }
 
     /// Returns to the page of the incident, which says what was done.
-    fn back(&self, did: &str) -> Response {
-        let links = &self.shared.bundles.links;
-        let did = page_forms::did(links, self.visitor, &self.incident.id, did, clock::now());
+    pub(super) fn back(&self, did: &str) -> Response {
+        let signer = &self.shared.signer;
+        let did = page_forms::did(signer, self.visitor, &self.incident.id, did, clock::now());
         let to = format!("/incidents/{}?did={did}#head", self.incident.id);
         (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
     }
 
-    fn not_done(&self, key: &str) -> Response {
+    pub(super) fn not_done(&self, key: &str) -> Response {
         let status = if key == "act-store" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::CONFLICT };
         said(self.shared, status, &self.incident.id, key)
     }
@@ -247,37 +247,6 @@ impl Visit<'_> {
             }
         };
         self.once(sent, work).await
-    }
-
-    /// Starts a bundle, or joins one that is being made; the audit log has its end.
-    async fn bundle(&self) -> Response {
-        let (shared, id) = (self.shared, self.incident.id.as_str());
-        let Ok(attempt) = self.log().begin(self.actor(), Act::Bundle.as_str(), Some(id)).await else {
-            return self.not_done("act-store");
-        };
-        match shared.bundles.get_or_start(id) {
-            Ok(job) => {
-                let service = shared.service.clone();
-                shared.bundles.tasks.spawn(async move {
-                    let log = AuditLog::of(&service);
-                    match job.done().await {
-                        Ok(bundle) => attempt.end(log, AuditResult::Done, &bundle.name.to_string(), "").await,
-                        Err(error) => attempt.end(log, AuditResult::Failed, "", &error.to_string()).await,
-                    }
-                });
-                self.back(Act::Bundle.as_str())
-            }
-            Err(error) => {
-                attempt.end(self.log(), AuditResult::Failed, "", &error.to_string()).await;
-                let line = match error {
-                    NoBundle::Busy => shared.service.words.line("bundle-busy", &[]),
-                    other => {
-                        Line::of(&shared.service.notifier.redactor_of([self.incident]).text("page", &other.to_string()))
-                    }
-                };
-                problem_line(shared, StatusCode::SERVICE_UNAVAILABLE, "page-not-done", &line, &back_to(shared, id))
-            }
-        }
     }
 
     /// Creates a silence; asks again if it would silence more than the incident, or if a field is wrong.
@@ -392,7 +361,7 @@ impl Visit<'_> {
     }
 
     fn seal(&self) -> (String, String) {
-        let token = page_forms::token(&self.shared.bundles.links, self.visitor, &self.incident.id, clock::now());
+        let token = page_forms::token(&self.shared.signer, self.visitor, &self.incident.id, clock::now());
         (token, Ulid::generate().to_string())
     }
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
 use super::auth::Visitor;
-use bundle::Links;
 use knowledge::clock;
 use knowledge::incident::Act;
+use service::Signer;
 
 /// Maximum bytes of a form: a comment of 1,000 characters, each escaped as 12, fits.
 pub(super) const FORM_BYTES: usize = 32 << 10;
@@ -21,27 +21,27 @@ const DID_SHOWN_FOR: Duration = Duration::from_secs(120);
 const TOKEN_STEP: Duration = Duration::from_secs(3_600);
 
 /// Returns the proof that a form of this incident is from a page that we made for this visitor.
-pub(super) fn token(links: &Links, visitor: &Visitor, incident: &str, now: Timestamp) -> String {
+pub(super) fn token(signer: &Signer, visitor: &Visitor, incident: &str, now: Timestamp) -> String {
     let expires = clock::after(clock::floor(now, TOKEN_STEP), TOKEN_GOOD_FOR).as_second();
-    format!("{expires}.{}", links.sign(&sealed(visitor, incident, expires)))
+    format!("{expires}.{}", signer.sign(&sealed(visitor, incident, expires)))
 }
 
 /// Returns true if [`token`] made this proof for the same visitor and incident, and it has not expired.
-pub(super) fn is_valid(links: &Links, visitor: &Visitor, incident: &str, token: &str, now: Timestamp) -> bool {
+pub(super) fn is_valid(signer: &Signer, visitor: &Visitor, incident: &str, token: &str, now: Timestamp) -> bool {
     let Some((expires, signature)) = token.split_once('.') else { return false };
     let Ok(expires) = expires.parse::<i64>() else { return false };
-    expires > now.as_second() && links.has_signed(&sealed(visitor, incident, expires), signature)
+    expires > now.as_second() && signer.has_signed(&sealed(visitor, incident, expires), signature)
 }
 
 /// Returns the parameter by which the incident's page tells its visitor, for a short time, what they have just done.
-pub(super) fn did(links: &Links, visitor: &Visitor, incident: &str, what: &str, now: Timestamp) -> String {
+pub(super) fn did(signer: &Signer, visitor: &Visitor, incident: &str, what: &str, now: Timestamp) -> String {
     let until = clock::after(now, DID_SHOWN_FOR).as_second();
-    format!("{what}.{until}.{}", links.sign(&sealed_did(visitor, incident, what, until)))
+    format!("{what}.{until}.{}", signer.sign(&sealed_did(visitor, incident, what, until)))
 }
 
 /// Returns what the visitor has just done; `None` for a parameter of somebody else or of earlier.
 pub(super) fn has_done<'a>(
-    links: &Links,
+    signer: &Signer,
     visitor: &Visitor,
     incident: &str,
     did: &'a str,
@@ -50,7 +50,7 @@ pub(super) fn has_done<'a>(
     let (what, rest) = did.split_once('.')?;
     let (until, signature) = rest.split_once('.')?;
     let until: i64 = until.parse().ok()?;
-    let is_so = until > now.as_second() && links.has_signed(&sealed_did(visitor, incident, what, until), signature);
+    let is_so = until > now.as_second() && signer.has_signed(&sealed_did(visitor, incident, what, until), signature);
     is_so.then_some(what)
 }
 
@@ -114,12 +114,12 @@ mod tests {
 
     #[test]
     fn a_form_is_good_for_its_visitor_and_its_incident_until_it_expires() {
-        let links = Links::new(&[7; 32], "", Duration::ZERO).unwrap();
+        let signer = Signer::new(&[7; 32]).unwrap();
         let now: Timestamp = "2026-11-20T03:59:00Z".parse().unwrap();
-        let token = token(&links, &visitor("page:anna"), "01ABC", now);
+        let token = token(&signer, &visitor("page:anna"), "01ABC", now);
         let holds = |who: &str, incident: &str, token: &str, hours: u64| {
             let at = clock::after(now, Duration::from_secs(hours * 3_600));
-            is_valid(&links, &visitor(who), incident, token, at)
+            is_valid(&signer, &visitor(who), incident, token, at)
         };
         assert!(holds("page:anna", "01ABC", &token, 0) && holds("page:anna", "01ABC", &token, 12));
         assert!(!holds("page:anna", "01ABC", &token, 13), "it has expired");
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn a_page_says_what_was_done_to_whom_did_it_and_not_for_ever() {
-        let links = Links::new(&[7; 32], "", Duration::ZERO).unwrap();
+        let signer = Signer::new(&[7; 32]).unwrap();
         let now: Timestamp = "2026-11-20T03:59:00Z".parse().unwrap();
-        let did = did(&links, &visitor("page:anna"), "01ABC", "silence", now);
+        let did = did(&signer, &visitor("page:anna"), "01ABC", "silence", now);
         let shown = |who: &str, incident: &str, did: &str, seconds: u64| {
             let at = clock::after(now, Duration::from_secs(seconds));
-            has_done(&links, &visitor(who), incident, did, at).map(str::to_owned)
+            has_done(&signer, &visitor(who), incident, did, at).map(str::to_owned)
         };
         assert_eq!(shown("page:anna", "01ABC", &did, 60).as_deref(), Some("silence"));
         assert_eq!(shown("page:anna", "01ABC", &did, 120), None);

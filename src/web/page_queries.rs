@@ -9,13 +9,13 @@ use jiff::Timestamp;
 
 use super::pages_state::Drawn;
 use super::state::Shared;
-use bundle::Subject;
 use diagnose::{HistoryRequest, evidence_history};
 use findings::health::Health;
 use knowledge::clock;
 use loops::SHARED_STEP;
 use prom::choose;
 use render::diagnosis_chart;
+use service::Subject;
 use service::questions::{Fleet, QuestionError};
 
 use store::Incident;

@@ -13,11 +13,10 @@ use super::etag::unless_current;
 use super::page_parts::{back_to, lost, not_there, problem_line, with_security_headers, words};
 use super::state::Shared;
 use super::{page_acts, page_forms, page_queries};
-use bundle::{BundleError, StoredBundle, Subject, clean};
 use knowledge::clock;
 use knowledge::incident::{Act, IncidentState};
-use knowledge::signal::{Unit, format_value};
 use redact::Redactor;
+use service::Subject;
 use service::questions::{IncidentPage, IncidentSearch, search};
 
 use notify::cleaned_incident;
@@ -31,8 +30,6 @@ const SHOWN: usize = 40;
 const OPEN: u32 = 60;
 /// Maximum number of log entries on an incident's page.
 const EVENTS: u32 = 500;
-/// Maximum number of bundles on an incident's page.
-const BUNDLES: usize = 10;
 
 pub(super) async fn incidents(
     State(shared): State<Shared>,
@@ -98,8 +95,7 @@ pub(super) struct Did {
 
 impl Did {
     fn line(&self, shared: &Shared, visitor: &Visitor, incident: &str) -> Option<message::Line> {
-        let links = &shared.bundles.links;
-        let key = match page_forms::has_done(links, visitor, incident, &self.did, clock::now())? {
+        let key = match page_forms::has_done(&shared.signer, visitor, incident, &self.did, clock::now())? {
             "acknowledge" => "page-did-acknowledge",
             "again" => "again-begun",
             "note" => "page-did-note",
@@ -148,7 +144,7 @@ pub(super) async fn incident(
     // A diagnosis with a cause has data for a chart.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
     let (offered, refused) = page_acts::offered(&shared, &visitor, incident);
-    let token = page_forms::token(&shared.bundles.links, &visitor, &incident.id, clock::now());
+    let token = page_forms::token(&shared.signer, &visitor, &incident.id, clock::now());
     let acts = PageActs {
         seal: FormSeal { incident: &incident.id, token: &token, once: &incident.revision.to_string() },
         offered: &offered,
@@ -161,7 +157,7 @@ pub(super) async fn incident(
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
         actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor).await,
-        bundles: &bundles(&shared, &id),
+        bundles: &super::page_bundles::listed(&shared, &id),
         ticket_pages: &tickets(&shared, &report),
         tickets: &[],
         live: true,
@@ -195,16 +191,6 @@ fn missing(shared: &Shared) -> Response {
     not_there(shared, "page-no-incident", "page-no-incident-why")
 }
 
-/// Returns the bundles on this replica, newest first: name with size, and address.
-fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
-    let bundles = shared.bundles.directory.list(Some(id)).unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot list bundles");
-        Vec::new()
-    });
-    let label = |bundle: &StoredBundle| format!("{} ({})", bundle.name, format_value(bundle.bytes as f64, Unit::Bytes));
-    bundles.iter().rev().take(BUNDLES).map(|bundle| (label(bundle), format!("/bundles/{}", bundle.name))).collect()
-}
-
 /// Returns the titles and addresses of an incident's tickets.
 fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
     let Some(incident) = &report.incident else { return Vec::new() };
@@ -231,11 +217,11 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
 
 /// Builds the redacted report and its redactor. Redacted before it is rendered, because escaping in HTML and Markdown
 /// hides secrets from the redactor.
-fn cleaned(shared: &Shared, subject: &Subject, findings: SourceFindings) -> Result<(Redactor, Report), BundleError> {
+fn cleaned(shared: &Shared, subject: &Subject, findings: SourceFindings) -> serde_json::Result<(Redactor, Report)> {
     let redactor = redactor_of(shared, &subject.incident);
     let report = report::build(subject.about(), findings, clock::now());
     redactor.learn_from(&report);
-    let report = clean(&report, &redactor)?;
+    let report = redactor.cleaned("summary.json", &report)?;
     Ok((redactor, report))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use super::auth::Credentials;
 use super::body::Budget;
@@ -10,9 +11,9 @@ use super::pages_state::Pages;
 use super::slack_state::SlackState;
 use bundle::BundleService;
 use loops::Received;
-use service::Service;
 use service::questions::Turns;
 use service::readiness::SlackProbe;
+use service::{Service, Signer};
 use slack::SocketState;
 use telemetry::supervise::Supervisor;
 
@@ -37,6 +38,10 @@ pub struct Shared {
     pub socket: Option<SocketState>,
     /// The stored bundles, and the builds of new ones.
     pub bundles: Arc<BundleService>,
+    /// Signs download links, and the forms of the pages.
+    pub signer: Arc<Signer>,
+    /// The tasks that are joined at shutdown.
+    pub tasks: TaskTracker,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
     /// The turns of programs' questions to Prometheus.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bundle::{
-    Builds, BundleDirectory, BundleError, BundleProgress, BundleService, Config, Draft, Links, Name, NoBundle, Options,
-    SourceRegistry, SourceSettings, Subject, make,
+    Builds, BundleDirectory, BundleError, BundleLocation, BundleProgress, BundleService, Draft, Links, Name, NoBundle,
+    Options, SourceRegistry, SourceSettings, bundle_message, bundle_progress, make,
 };
 use diagnose::LogSources;
 use jiff::Timestamp;
@@ -23,9 +23,11 @@ use knowledge::clock;
 use knowledge::incident::AdmissionRules;
 use notify::{HistoryCache, Notifier, Rates};
 use redact::RedactionCount;
-use render::{BundleLocation, Phrases};
+use render::Phrases;
 use report::{Report, ReportPart, SourceFindings, Stage};
 use serde_json::Value;
+use service::config::BundleConfig;
+use service::{Signer, Subject};
 
 use sources::exporter;
 use sources::exporter::ExporterReader;
@@ -39,19 +41,19 @@ use crate::running::{group, tls};
 
 /// A bundle service with its files in `dir`, for a test's own desk.
 pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
-    bundle_service_with(dir, notifier, Config::default())
+    bundle_service_with(dir, notifier, BundleConfig::default())
 }
 
-fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<BundleService> {
+fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: BundleConfig) -> Arc<BundleService> {
     // Whatever machine this runs on.
-    let config = Config { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
+    let config = BundleConfig { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
     Arc::new(BundleService {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
         registry: registry(notifier),
         directory: BundleDirectory::open(&config, dir).unwrap(),
         config,
-        links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
+        links: Links::new(Arc::new(Signer::new(&[7; 32]).unwrap()), "", Duration::from_secs(60)),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
         builds: Builds::default(),
@@ -205,7 +207,7 @@ async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
 #[tokio::test]
 async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file() {
     let kept = Kept::new().await;
-    let full = Config { min_free_bytes: u64::MAX / 2, ..Config::default() };
+    let full = BundleConfig { min_free_bytes: u64::MAX / 2, ..BundleConfig::default() };
     let service = bundle_service_with(kept.state.path(), &kept.notifier, full);
     let error = service.get_or_start(&kept.incident).unwrap().done().await.unwrap_err().to_string();
     for part in ["there is no room for a bundle in ", " are free, and ", "bundle.min_free_bytes", "bundle.dir"] {
@@ -229,7 +231,7 @@ async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file(
 }
 
 async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
-    let options = Options { file_bytes, ..Options::of(&Config::default()) };
+    let options = Options { file_bytes, ..Options::of(&BundleConfig::default()) };
     let sources = registry(&kept.notifier).sources(&[], Vec::new(), Vec::new());
     let made = make(&sources, &kept.subject().await, &options, draft.part(), &BundleProgress::default()).await;
     draft.explain(made.unwrap_err()).to_string()
@@ -239,7 +241,12 @@ async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
 fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     let state = tempfile::tempdir().unwrap();
     let dir = state.path().join("bundles");
-    let config = Config { keep: Duration::from_secs(3_600), keep_bytes: 250, min_free_bytes: 0, ..Config::default() };
+    let config = BundleConfig {
+        keep: Duration::from_secs(3_600),
+        keep_bytes: 250,
+        min_free_bytes: 0,
+        ..BundleConfig::default()
+    };
     let directory = BundleDirectory::open(&config, state.path()).unwrap();
     let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
     let put = |of: &str, ago: u64, bytes: usize| {
@@ -267,7 +274,7 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     let taken = Draft::new(path.clone(), 1, 0).unwrap().publish(false);
     assert!(taken.is_err_and(|error| error.to_string().contains("llm-diagnose-E")));
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-    let own = bundle::own_key(state.path()).unwrap();
+    let own = service::own_key(state.path()).unwrap();
     assert_eq!(own.len(), 32);
 }
 
@@ -286,11 +293,11 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
     ];
     let shown = |message: &message::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
     let english = Phrases::english();
-    let told = shown(&render::bundle_progress(&parts, &english));
+    let told = shown(&bundle_progress(&parts, &english));
     for expected in ["4 of 5 parts finished", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
-    assert!(shown(&render::bundle_progress(&[], &english)).contains("waits for its turn"));
+    assert!(shown(&bundle_progress(&[], &english)).contains("waits for its turn"));
     let kept = Kept::new().await;
     let subject = kept.subject().await;
     let redacted = |place: &str, rule: &str, count| RedactionCount { place: place.into(), rule: rule.into(), count };
@@ -301,7 +308,7 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
         ..report::build(subject.about(), SourceFindings::default(), clock::now())
     };
     let place = || BundleLocation::File("a.zip".to_owned());
-    let told = shown(&render::bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
+    let told = shown(&bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
     for expected in [
         "The bundle of 4XQ7 is made, but incomplete: 3 MiB",
         "logs: Loki cannot be reached",

@@ -1,5 +1,6 @@
 //! The checks of everything that the service needs, each with its remedy.
 
+mod bundles;
 mod names;
 mod slack;
 mod slo;
@@ -111,7 +112,8 @@ pub async fn run_checks(
         address(findings, &sharing, library.as_ref(), config, signals).await;
     }
     if let Some(config) = config {
-        sources::check(findings, config, &state_directory(config)).await;
+        sources::check(findings, config).await;
+        bundles::check(findings, &config.bundle, &state_directory(config));
         let store = visit_store(config, StoreAccess::ReadOnly).await.ok();
         watchdog::check(findings, &config.watchdog, store.as_ref()).await;
         slack::check(findings, config, store.as_ref()).await;

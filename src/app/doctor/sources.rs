@@ -1,14 +1,11 @@
-//! `doctor`'s checks of the sources for evidence and bundles: cluster, Loki, engines, access to pages, bundle
-//! directory.
+//! `doctor`'s checks of the sources for evidence: cluster, Loki, engines; and of the access to pages.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{CALL, Findings, is_loopback, writable};
-use bundle::directory;
+use super::{CALL, Findings, is_loopback};
 use service::check::Level;
-use service::config::{Config, secret};
+use service::config::Config;
 use sources::kubernetes::{self, Kubernetes};
 use sources::loki::{self, Loki};
 use web::{Access, Credentials};
@@ -18,7 +15,7 @@ const PERMISSIONS: Duration = Duration::from_secs(15);
 /// Maximum number of missing permissions in a message.
 const NAMED: usize = 6;
 
-pub(super) async fn check(findings: &mut Findings, config: &Config, state: &Path) {
+pub(super) async fn check(findings: &mut Findings, config: &Config) {
     cluster(findings, &config.kubernetes).await;
     if config.loki.is_empty() {
         findings.ok("loki", "none is configured: logs come from the cluster and from files".to_owned());
@@ -28,7 +25,6 @@ pub(super) async fn check(findings: &mut Findings, config: &Config, state: &Path
     }
     endpoints(findings, config);
     pages(findings, config);
-    bundles(findings, config, state);
 }
 
 async fn cluster(findings: &mut Findings, config: &kubernetes::Config) {
@@ -117,36 +113,5 @@ fn pages(findings: &mut Findings, config: &Config) {
             findings.say("pages", Level::Warn, found, todo);
         }
         Ok(_) => findings.ok("pages", "open to those who may".to_owned()),
-    }
-}
-
-fn bundles(findings: &mut Findings, config: &Config, state: &Path) {
-    let settings = &config.bundle;
-    let dir = match settings.dir.as_os_str().is_empty() {
-        true => state.join("bundles"),
-        false => settings.dir.clone(),
-    };
-    let path = dir.display();
-    let nearest: PathBuf = match writable(&dir) {
-        Ok(nearest) => nearest,
-        Err(error) => {
-            let todo = "let the service's user write there, or set `bundle.dir` to a directory that it may write";
-            return findings.say("bundles", Level::Fail, format!("{path} cannot be written: {error}"), todo);
-        }
-    };
-    match directory::room(&nearest, settings.min_free_bytes) {
-        Ok(room) => {
-            findings.ok("bundles", format!("{path} can be written and has room for {} MiB", room >> 20));
-        }
-        Err(error) => {
-            let todo = "free the disk, or lower `bundle.min_free_bytes`";
-            findings.say("bundles", Level::Warn, error.to_string(), todo);
-        }
-    }
-    if let Some(file) = &settings.link_key_file
-        && let Err(error) = secret(file)
-    {
-        let todo = "make the file of `bundle.link_key_file` readable and not empty, the same at every replica";
-        findings.say("bundle links", Level::Fail, format!("{error:#}"), todo);
     }
 }

@@ -5,23 +5,43 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use crate::Desk;
 use crate::acts::AuditLog;
 use crate::attempt::{self, Guard};
+use crate::authority::Power;
+use crate::command::OfIncident;
+use crate::incidents::find;
 use crate::replies::Caller;
 use crate::reply::Reply;
 use crate::wording::sentence;
-use bundle::{Bundle, BundleService, NoBundle};
+use bundle::{Bundle, BundleLocation, BundleService, NoBundle, bundle_message};
 use knowledge::clock;
 use knowledge::incident::{Act, short_id};
 use knowledge::signal::{Unit, format_value};
 use message::{Line, Message, Tone};
 use notify::ANSWER_WITHIN;
-use render::{self, BundleLocation, Phrases};
 use slack::Destination;
 use store::{AuditResult, Incident};
 
 /// Timeout for the upload, in addition to the build.
-pub(super) const UPLOAD: Duration = Duration::from_secs(120);
+const UPLOAD: Duration = Duration::from_secs(120);
+
+/// Returns the longest time for a bundle and its upload.
+pub(super) fn within(bundles: &BundleService) -> Duration {
+    bundles.max_wait() + UPLOAD
+}
+
+/// Handles the command.
+pub(super) async fn run(desk: &Desk, caller: Caller<'_>, reply: &Reply<'_>, of: &OfIncident) {
+    let (guard, store, words) = (desk.guard(), &desk.service.store, &desk.service.words);
+    let incident = match find(store, words, reply.place, of).await {
+        Ok(incident) => incident,
+        Err(message) => return reply.send_message(&message).await,
+    };
+    if guard.permit(caller, Act::Bundle.as_str(), Some(&incident.id), Power::of(Act::Bundle)).await {
+        bundle(guard.log, caller, &desk.bundles, reply, &incident, None).await;
+    }
+}
 
 /// Handles the button of an incident's message: the file goes to that message's thread.
 pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<BundleService>, id: &str) {
@@ -39,7 +59,7 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
     };
     let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(caller, log);
-    let time_limit = bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
+    let time_limit = within(bundles) + ANSWER_WITHIN;
     let work = tokio::time::timeout(time_limit, Box::pin(bundle(log, caller, bundles, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
         reply.send_message(&sentence(Tone::Unknown, caller.notifier.words.line("command-late", &[]))).await;
@@ -48,7 +68,7 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
 
 /// Builds the bundle, or joins a running build, and uploads or links it, for an authorised user. The audit log records
 /// who received it.
-pub(super) async fn bundle(
+async fn bundle(
     log: AuditLog<'_>,
     caller: Caller<'_>,
     bundles: &Arc<BundleService>,
@@ -61,14 +81,14 @@ pub(super) async fn bundle(
     let result = match bundles.get_or_start(&incident.id) {
         Ok(job) => {
             // Set only once, because a reply belongs to one request.
-            let _ = reply.parts.set(job.progress.clone());
+            let _ = reply.bundle.set(job.progress.clone());
             job.done().await
         }
         Err(error) => Err(Arc::new(error)),
     };
     match result {
         Ok(bundle) => {
-            let message = hand_over(bundles, words, reply, incident, &bundle, thread).await;
+            let message = hand_over(bundles, caller, reply, incident, &bundle, thread).await;
             attempt.end(log, AuditResult::Done, &bundle.name.to_string(), "").await;
             reply.send_message(&message).await;
         }
@@ -87,23 +107,24 @@ pub(super) async fn bundle(
     }
 }
 
-/// Uploads the file; links to it if it is too large or the upload fails.
+/// Uploads the file, which everybody in the channel sees; links to it if it is too large or the upload fails.
 async fn hand_over(
     bundles: &BundleService,
-    words: &Phrases,
+    caller: Caller<'_>,
     reply: &Reply<'_>,
     incident: &Incident,
     bundle: &Bundle,
     thread: Option<Destination<'_>>,
 ) -> Message {
-    let id = short_id(&incident.id);
-    let message = |place, reason| render::bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
+    let (id, words) = (short_id(&incident.id), &caller.notifier.words);
+    let message = |place, reason| bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
     let limit = bundles.config.upload_bytes;
     let reason = if bundle.bytes > limit {
         words.line("bundle-too-large", &[("most", format_value(limit as f64, Unit::Bytes).into())])
     } else {
         let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
-        match reply.upload(&bundle.path, [&name, &title], thread).await {
+        let to = thread.unwrap_or_else(|| reply.destination());
+        match caller.slack.upload_file(&name, &title, &bundle.path, to).await {
             Ok(_) => return message(BundleLocation::Here, None),
             Err(error) => {
                 warn!(%error, incident.id = incident.id, "cannot upload a bundle");

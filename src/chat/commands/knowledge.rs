@@ -174,10 +174,8 @@ pub(super) fn help(words: &Phrases, command: Option<&str>) -> Message {
         .map(|topic| Line::default().code(topic.usage.as_str()).plain(" ").plain(topic.about.as_str()))
         .collect();
     message = with(message, Block::Section(words.text("help-commands", &[]), lines));
-    let threads = ["why", "bundle"].map(|word| Line::default().code(format!("@llm-diagnose {word}")));
-    let [why, bundle] = threads;
-    message =
-        with(message, Block::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])));
+    let [why, bundle] = ["why", "bundle"].map(|word| Line::default().code(format!("@llm-diagnose {word}")).into());
+    message.parts.push(Block::Paragraph(words.line("help-threads", &[("why", why), ("bundle", bundle)])));
     let examples = ["health", "incidents", "help diagnose"];
     with(message, Block::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()))
 }

@@ -11,13 +11,11 @@ mod target;
 
 use std::time::Duration;
 
-use super::authority::Power;
 use super::command::{self, ChatCommand, CommandError, OfIncident, ParsedCommand};
 use super::incidents::find;
 use super::reply::Reply;
 use super::wording::{command_button, misuse, sentence, with};
 use super::{Desk, plain_acts};
-use ::knowledge::incident::Act;
 use message::{Block, Line, Message, Tone};
 use notify::ANSWER_WITHIN;
 use render::Phrases;
@@ -44,7 +42,7 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
         }
     };
     let time_limit = match command {
-        ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
+        ChatCommand::Bundle(_) => bundle::within(&desk.bundles),
         _ => config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
@@ -83,7 +81,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
             }
         }
         ChatCommand::Incidents(arguments) => incidents::list(store, notifier, reply, arguments.which).await,
-        ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) | ChatCommand::Bundle(of) => {
+        ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) => {
             let incident = match find(store, words, reply.place, of).await {
                 Ok(incident) => incident,
                 Err(message) => return reply.send_message(&message).await,
@@ -92,15 +90,10 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
                 ChatCommand::Why(_) => incidents::why(notifier, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
                 ChatCommand::Again(_) => plain_acts::again(guard, caller, diagnoses, &incident.id).await,
-                ChatCommand::Bundle(_) => {
-                    let (act, power) = (Act::Bundle.as_str(), Power::of(Act::Bundle));
-                    if guard.permit(caller, act, Some(&incident.id), power).await {
-                        Box::pin(bundle::bundle(guard.log, caller, &desk.bundles, reply, &incident, None)).await;
-                    }
-                }
                 _ => reply.send_message(&notifier.message(&incident).await).await,
             }
         }
+        ChatCommand::Bundle(of) => Box::pin(bundle::run(desk, caller, reply, of)).await,
         ChatCommand::Silence(silence) => incidents::silence(guard, caller, desk.silencer(), reply, silence).await,
         ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(library, words)).await,
         ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(store, words).await).await,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{ask, configuration, configured_library, output};
@@ -25,14 +26,15 @@ use knowledge::playbook::Library;
 use message::Line;
 use progress::ProgressLines;
 use prom::Prometheus;
-use render::{BundleLocation, Phrases};
+use render::Phrases;
 
 use app::stop_signals::StopSignals;
 use bundle::{
-    BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
-    directory,
+    BuiltBundle, BundleLocation, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources,
+    bundle_message, directory,
 };
 use service::config::Config;
+use service::{Subject, around};
 use sources::exporter::ExporterReader;
 
 /// Exit status of a bundle that is not complete.
@@ -85,11 +87,11 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let context = BundleContext { args, config, library: Arc::new(library), words, reader };
-    let notification = args.alert.as_deref().map(ask::read_whole).transpose()?;
+    let (group, payload) = args.alert.as_deref().map(ask::read_whole).transpose()?.unzip();
     let registry = context.registry().await?;
     let (subject, remembered) = match subject::find_stored_incident(&context, &registry).await? {
         Ok(stored) => stored,
-        Err(why) => (subject::of_pool(&context, notification, &why).await?, Vec::new()),
+        Err(why) => (subject::of_pool(&context, group.as_ref(), &why).await?, Vec::new()),
     };
     let subject = Subject { window: context.window(&subject)?, ..subject };
     let sources = registry.sources(&subject.alerts, remembered, args.sources.logs.clone());
@@ -102,7 +104,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     }
     let spool = to_stdout(args)?;
     let mut stop = StopSignals::new()?;
-    let (path, built) = context.make(&sources, &subject, spool.as_ref().map(TempDir::path)).await?;
+    let (path, built) = context.make(&sources, &subject, payload, spool.as_ref().map(TempDir::path)).await?;
     let report = &built.report;
     let place = match &spool {
         None => path.display().to_string(),
@@ -112,7 +114,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let warning = args
         .no_redact
         .then(|| Line::default().bold("Secrets were left in: give this file only to people who may see them."));
-    let message = render::bundle_message(report, built.bytes, &subject.of(), place, warning, &context.words);
+    let message = bundle_message(report, built.bytes, &subject::name_of(&subject), place, warning, &context.words);
     match (spool, args.quiet) {
         (Some(_), quiet) => {
             // A reader may be slow, or not read at all.
@@ -179,11 +181,13 @@ impl BundleContext<'_> {
         &self,
         sources: &Sources,
         subject: &Subject,
+        payload: Option<Value>,
         spool: Option<&Path>,
     ) -> anyhow::Result<(PathBuf, BuiltBundle)> {
         let args = self.args;
         // The file's name leaves the site too: a pool is named by its namespace and model.
-        let subject_name = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
+        let subject_name =
+            if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject::name_of(subject) };
         let path = place(spool.or(args.output.as_deref()), &subject_name);
         output::check(&path)?;
         if path.exists() && !args.force {
@@ -200,6 +204,7 @@ impl BundleContext<'_> {
             deadline: args.deadline.unwrap_or(self.config.bundle.deadline),
             file_bytes: draft.most,
             tickets: args.tickets.clone(),
+            payload,
             ..Options::of(&self.config.bundle)
         };
         let progress = BundleProgress::default();

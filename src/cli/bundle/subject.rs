@@ -1,20 +1,20 @@
 //! The subject of a bundle: an incident of the service's store, else a pool.
 
 use anyhow::{Context, bail};
-use serde_json::Value;
 
 use super::BundleContext;
 use crate::cli::ask::{self, RequestArguments};
-use bundle::{SourceRegistry, Subject, around};
+use bundle::SourceRegistry;
 use chat::named_id;
 use diagnose::health::Triage;
 use diagnose::{Exporters, ExtraSources, LogSources};
-use findings::ExporterTarget;
+use findings::{ExporterTarget, Scope};
 use knowledge::alert::AlertGroup;
 use knowledge::clock;
 use notify::stored_view;
 use prom::Prometheus;
 use service::config::visit_store;
+use service::{Subject, around};
 use store::{Incident, Store, StoreAccess};
 
 /// Maximum number of events of an incident.
@@ -77,14 +77,12 @@ fn headline(incident: &Incident, context: &BundleContext<'_>) -> String {
     render::incident_message(&stored_view(incident), &context.words).headline
 }
 
-/// Returns a pool, with its symptom and the given notification. `why` is the reason why the name is not an incident's.
+/// Returns a pool, with its symptom and the alerts of the given notification. `why` is the reason why the name is not an incident's.
 pub(super) async fn of_pool(
     context: &BundleContext<'_>,
-    notification: Option<(AlertGroup, Value)>,
+    group: Option<&AlertGroup>,
     why: &str,
 ) -> anyhow::Result<Subject> {
-    let (group, payload) = notification.unzip();
-    let group = group.as_ref();
     let (args, config) = (context.args, &context.config);
     let target = args.what.as_deref();
     let arguments = RequestArguments {
@@ -120,5 +118,22 @@ pub(super) async fn of_pool(
     let from = request.since.unwrap_or(request.at);
     let window = around(from, request.at, config.bundle.margin, clock::now());
     let alerts = group.map(|group| group.alerts.clone()).unwrap_or_default();
-    Ok(Subject { incident: None, headline, request, diagnosis, window, happened: Vec::new(), alerts, payload })
+    Ok(Subject { incident: None, headline, request, diagnosis, window, happened: Vec::new(), alerts })
+}
+
+/// Returns a name for the file: the incident's id, else the names of the pool or the playbook.
+pub(super) fn name_of(subject: &Subject) -> String {
+    let pool = || {
+        let Scope { dimensions, .. } = &subject.request.scope;
+        let values = ["namespace", "model", "cluster"].iter().filter_map(|dimension| dimensions.get(*dimension));
+        let words = values.map(String::as_str).chain([subject.request.playbook.as_str()]);
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+    };
+    let of = subject.incident.as_ref().map_or_else(pool, |incident| incident.id.clone());
+    let fine = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let of: String = of.chars().map(fine).take(60).collect();
+    match of.trim_matches('-') {
+        "" => "pool".to_owned(),
+        of => of.to_owned(),
+    }
 }

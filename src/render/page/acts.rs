@@ -8,6 +8,15 @@ use crate::Phrases;
 use knowledge::incident::Act;
 use message::Line;
 
+/// The acts of an incident's page, in the order of its buttons, each with the key of its label.
+pub const PAGE_ACTS: &[(Act, &str)] = &[
+    (Act::Acknowledge, "button-acknowledge"),
+    (Act::Again, "button-again"),
+    (Act::Note, "page-note"),
+    (Act::Silence, "button-silence"),
+    (Act::Bundle, "button-bundle"),
+];
+
 /// The hidden content of every form of an incident.
 #[derive(Debug, Clone, Copy)]
 pub struct FormSeal<'a> {
@@ -78,13 +87,7 @@ impl PageActs<'_> {
 
 /// Returns the key of an act's label.
 fn label(act: Act) -> &'static str {
-    match act {
-        Act::Acknowledge => "button-acknowledge",
-        Act::Again => "button-again",
-        Act::Silence => "button-silence",
-        Act::Bundle => "button-bundle",
-        _ => "page-note",
-    }
+    PAGE_ACTS.iter().find(|(one, _)| *one == act).map_or("page-note", |(_, key)| key)
 }
 
 impl FormSeal<'_> {

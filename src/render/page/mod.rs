@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Phrases, is_unseen};
-pub use acts::{FormSeal, PageActs, SilenceFields, note_page, silence_page};
+pub use acts::{FormSeal, PAGE_ACTS, PageActs, SilenceFields, note_page, silence_page};
 pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
 use message::Line;

@@ -1,41 +1,18 @@
-//! `GET /api/v1/incidents` and below: the list with filters and pages, an incident, and its bundles.
+//! `GET /api/v1/incidents` and below: the list with filters and pages, and an incident.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Json, Response};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use axum::response::{Json, Response};
 use serde_json::{Value, json};
 
 use super::parameters::{self, PathId};
 use crate::api_problem::ApiProblem;
 use crate::etag::unless_current;
 use crate::state::Shared;
-use knowledge::clock;
 use service::questions::{Fleet, IncidentDetail, IncidentQuestion, IncidentSummaries};
 
 /// The number of incidents in a list unless another is asked for.
 const LISTED: u32 = 100;
-
-/// A bundle of an incident on this replica.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct IncidentBundle {
-    /// The name of the file.
-    name: String,
-    /// The time at which it was made.
-    #[schemars(with = "String")]
-    made_at: Timestamp,
-    /// Its size.
-    bytes: u64,
-    /// Its path at this service; takes the same credentials as this answer, and is audited.
-    path: String,
-    /// A signed address that needs no credentials; `null` without `public_url`.
-    link: Option<String>,
-    /// The time until which that address is valid.
-    #[schemars(with = "Option<String>")]
-    link_expires_at: Option<Timestamp>,
-}
 
 /// Lists incidents, newest first; the header `Link` names the next page.
 pub(super) async fn list(State(shared): State<Shared>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiProblem> {
@@ -71,22 +48,6 @@ pub(super) async fn get_incident(
     };
     let (summary, incident) = Fleet::of(&shared.service, None).cleaned_incident(&incident).await?;
     Ok(tagged(&headers, &json!(IncidentDetail::of(summary, incident))))
-}
-
-/// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
-pub(super) async fn bundles(State(shared): State<Shared>, PathId(id): PathId) -> Result<Response, ApiProblem> {
-    let bundles = shared.bundles.directory.list(Some(&id)).map_err(|error| {
-        tracing::error!(%error, "cannot list bundles");
-        ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the directory of the bundles cannot be read")
-    })?;
-    let now = clock::now();
-    let listed = bundles.into_iter().map(|bundle| {
-        let (link, link_expires_at) = shared.bundles.links.link(&bundle.name, now).unzip();
-        let (name, made_at) = (bundle.name.to_string(), bundle.name.at);
-        let path = format!("/bundles/{name}");
-        IncidentBundle { name, made_at, bytes: bundle.bytes, path, link, link_expires_at }
-    });
-    Ok(Json(listed.collect::<Vec<_>>()).into_response())
 }
 
 /// Answers with JSON; 304 if the client has the current version. The ages do not count, because they always change.

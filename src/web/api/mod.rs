@@ -1,5 +1,6 @@
 //! `/api`: incidents, health and diagnoses as JSON, for programs. docs/api.md describes it.
 
+mod bundles;
 mod incidents;
 mod openapi;
 mod operations;

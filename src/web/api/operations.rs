@@ -4,7 +4,7 @@ use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::incidents::IncidentBundle;
+use super::bundles::IncidentBundle;
 use super::{ApiIndex, incidents, questions};
 use crate::state::Shared;
 use findings::health::Health;
@@ -68,6 +68,14 @@ impl Operation {
 
 /// Returns all operations.
 pub(super) fn operations() -> Vec<Operation> {
+    let bundles = Operation {
+        description: "Oldest first, those on the disk of the replica that answers.",
+        answer: Some(SchemaGenerator::subschema_for::<Vec<IncidentBundle>>),
+        problems: &[400, 503],
+        ..Operation::get("/v1/incidents/{id}/bundles", "list_bundles", "The bundles of an incident", || {
+            get(super::bundles::list)
+        })
+    };
     vec![
         Operation {
             answer: Some(SchemaGenerator::subschema_for::<ApiIndex>),
@@ -95,14 +103,7 @@ pub(super) fn operations() -> Vec<Operation> {
                 || get(incidents::get_incident),
             )
         },
-        Operation {
-            description: "Oldest first, those on the disk of the replica that answers.",
-            answer: Some(SchemaGenerator::subschema_for::<Vec<IncidentBundle>>),
-            problems: &[400, 503],
-            ..Operation::get("/v1/incidents/{id}/bundles", "list_bundles", "The bundles of an incident", || {
-                get(incidents::bundles)
-            })
-        },
+        bundles,
         Operation {
             description: "200 for any state: it is in the body. In `summary` the checks are those at warning or critical.",
             parameters: Some(HealthQuestion::json_schema),

@@ -5,11 +5,11 @@ use serde_json::json;
 use super::arguments::IncidentArguments;
 use super::tool_answer::ToolAnswer;
 use super::{McpSources, resources, said};
-use bundle::{Subject, clean};
 use chat::named_id;
 use knowledge::clock;
 use notify::stored_view;
 use report::SourceFindings;
+use service::Subject;
 use service::questions::{IncidentDetail, IncidentQuestion, IncidentSummaries, IncidentSummary, QuestionError};
 use store::{Incident, Store};
 
@@ -66,9 +66,10 @@ pub(super) async fn summarize(sources: &McpSources, asked: IncidentArguments) ->
     );
     let report = report::build(subject.about(), SourceFindings::default(), now);
     redactor.learn_from(&report);
-    let report = clean(&report, &redactor).map_err(|error| said(QuestionError::unclean(&error)))?;
-    let mut text = bundles(sources, &id);
-    text.push_str(&render::report_markdown(&report, &sources.words));
+    let report = redactor.cleaned("summary.json", &report).map_err(|error| said(QuestionError::unclean(&error)))?;
+    let mut text = String::new();
+    text += &bundles(sources, &id);
+    text += &render::report_markdown(&report, &sources.words);
     let mut answer = ToolAnswer::new(&text, &report);
     answer.resource = Some(resources::of_incident(&id));
     Ok(answer)

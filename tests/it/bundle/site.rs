@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bundle::{BuiltBundle, BundleProgress, Config, Options, Sources, Subject, make};
+use bundle::{BuiltBundle, BundleProgress, Options, Sources, make};
 use findings::ExporterTarget;
 use jiff::Timestamp;
 use knowledge::alert::{Alert, AlertStatus};
@@ -18,6 +18,8 @@ use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use render::Phrases;
 use report::{Report, ReportPart, Stage};
 use serde_json::{Value, json};
+use service::Subject;
+use service::config::BundleConfig;
 use sources::exporter::{Allowed, ExporterReader};
 use sources::kubernetes::Kubernetes;
 use sources::loki::Loki;
@@ -192,7 +194,7 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
 }
 
 pub(super) fn options(deadline: Duration) -> Options {
-    Options { deadline, ..Options::of(&Config::default()) }
+    Options { deadline, ..Options::of(&BundleConfig::default()) }
 }
 
 /// A bundle, unpacked.

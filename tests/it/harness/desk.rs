@@ -12,6 +12,7 @@ use render::Phrases;
 use service::Service;
 use service::config::Config;
 use slack::Slack;
+use sources::alertmanager::Alertmanager;
 use sources::exporter::ExporterReader;
 use store::Store;
 use telemetry::Metrics;
@@ -58,5 +59,6 @@ pub(crate) fn desk_with(
     let reader = ExporterReader::new(&config.exporters.allow).unwrap();
     let bundles = crate::bundles::bundle_service(state, &notifier);
     let service = Arc::new(Service::new(config, library, store, prometheus, reader, notifier, metrics));
-    Arc::new(Desk::new(service, client, bundles, TaskTracker::new(), |_| Box::pin(async { Vec::new() })).unwrap())
+    let alertmanagers = service.config.alertmanagers.iter().map(|one| Alertmanager::new(one).unwrap()).collect();
+    Arc::new(Desk::new(service, client, alertmanagers, bundles, TaskTracker::new(), |_| Box::pin(async { Vec::new() })))
 }

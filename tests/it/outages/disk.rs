@@ -202,7 +202,7 @@ async fn a_transaction_that_the_database_ended_by_itself_leaves_nothing_behind()
 #[test]
 fn only_bundles_on_the_disk_of_the_store_give_way_and_the_oldest_first() {
     let state = tempfile::tempdir().unwrap();
-    let directory = BundleDirectory::open(&bundle::Config::default(), state.path()).unwrap();
+    let directory = BundleDirectory::open(&service::config::BundleConfig::default(), state.path()).unwrap();
     let large = |second: u32| {
         let path = directory.dir().join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
         // Its size counts, and no zero needs room.

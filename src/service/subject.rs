@@ -1,16 +1,35 @@
-//! The subject of a bundle, derived from a stored incident. Pure.
+//! The subject of a report: an incident of the store, or a pool.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Subject;
-use findings::Scope;
-use findings::facts::{Window, Windows};
+use findings::facts::{TimelineEvent, Window, Windows};
+use findings::{Baseline, Diagnosis, Request};
+use knowledge::alert::Alert;
 use knowledge::clock;
 use knowledge::playbook::Library;
-use report::{Logged, incident_timeline};
+use report::{DiagnosisParameters, Logged, ReportIncident, ReportSubject, incident_timeline};
 use store::{Incident, IncidentEvent};
+
+/// The subject of a report, and of a bundle: an incident or a pool.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The incident as stored; `None` for a pool without an incident.
+    pub incident: Option<Incident>,
+    /// The first sentence of the incident's message.
+    pub headline: String,
+    /// The diagnosis request: pool, time, playbook.
+    pub request: Request,
+    /// The diagnosis to show; `None` to run a new one.
+    pub diagnosis: Option<Diagnosis>,
+    /// The time window that the report covers.
+    pub window: Window,
+    /// The events of the incident from the store.
+    pub happened: Vec<TimelineEvent>,
+    /// The incident's alerts, or those given by the user.
+    pub alerts: Vec<Alert>,
+}
 
 impl Subject {
     /// Builds the subject of an incident as of `now`, with `margin` before and after it. A resolved incident is shown
@@ -41,8 +60,43 @@ impl Subject {
             window: around(incident.started_at, end, margin, now),
             happened: incident_timeline(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
             alerts: incident.alerts.clone(),
-            payload: None,
             incident: Some(incident),
+        }
+    }
+
+    /// Returns the subject of the report.
+    pub fn about(&self) -> ReportSubject<'_> {
+        let incident = self.incident.as_ref().map(|incident| ReportIncident {
+            id: incident.id.clone(),
+            group_key: incident.group_key.clone(),
+            open: incident.open,
+            playbook: incident.playbook.clone(),
+            because: incident.because.clone(),
+            started_at: incident.started_at,
+            opened_at: incident.opened_at,
+            resolved_at: incident.resolved_at,
+            refired: incident.refired,
+            truncated: incident.truncated,
+            seen_before: incident.seen_before,
+            external_url: incident.external_url.clone(),
+            acknowledged: incident.acknowledged.clone(),
+            impact: incident.impact,
+            related: incident.related.clone(),
+        });
+        ReportSubject {
+            headline: &self.headline,
+            incident,
+            alerts: &self.alerts,
+            diagnosis: self.diagnosis.as_ref(),
+            asked: DiagnosisParameters {
+                since: self.request.since,
+                baseline_seconds: match self.request.baseline {
+                    Baseline::Earlier(by) => Some(by.as_secs()),
+                    Baseline::Off => None,
+                },
+            },
+            window: self.window,
+            happened: &self.happened,
         }
     }
 
@@ -63,23 +117,6 @@ impl Subject {
             before: Window { from, to: since },
             during: Window { from: began, to: end },
             after: (end < to && !fires).then_some(Window { from: end, to }),
-        }
-    }
-
-    /// Returns a name for the file: the incident's id, else the names of the pool or the playbook.
-    pub fn of(&self) -> String {
-        let pool = || {
-            let Scope { dimensions, .. } = &self.request.scope;
-            let values = ["namespace", "model", "cluster"].iter().filter_map(|dimension| dimensions.get(*dimension));
-            let words = values.map(String::as_str).chain([self.request.playbook.as_str()]);
-            words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
-        };
-        let of = self.incident.as_ref().map_or_else(pool, |incident| incident.id.clone());
-        let fine = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let of: String = of.chars().map(fine).take(60).collect();
-        match of.trim_matches('-') {
-            "" => "pool".to_owned(),
-            of => of.to_owned(),
         }
     }
 }

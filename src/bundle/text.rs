@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::document::drop_empty;
-use super::{Phrases, clean};
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
+use render::{Phrases, clean};
 use report::{self, Report, Stage};
 
 /// The files of an archive, the most useful first, each with the phrase that describes it.
@@ -88,12 +87,11 @@ pub fn bundle_message(
         BundleLocation::Disk(path) => words.line("bundle-disk", &[("path", TextSpan::Code(path).into())]),
         BundleLocation::File(path) => words.line("bundle-file", &[("path", TextSpan::Code(path).into())]),
     }));
-    parts.push(Block::Section(words.text("bundle-missing", &[]), troubles(report, words)));
+    let missing = Some(troubles(report, words)).filter(|troubles| !troubles.is_empty());
+    parts.extend(missing.map(|troubles| Block::Section(words.text("bundle-missing", &[]), troubles)));
     let skipped = names(&report.parts, Stage::Skipped);
     let skipped = skipped.map(|skipped| words.line("bundle-without", &[("parts", skipped.into())]));
-    parts.push(Block::Note(skipped.unwrap_or_default()));
-    parts.push(Block::Note(taken_out(report, words)));
-    drop_empty(&mut parts);
+    parts.extend(skipped.into_iter().chain([taken_out(report, words)]).map(Block::Note));
     Message { tone, headline: words.text(key, &pieces), parts }
 }
 
@@ -123,7 +121,7 @@ fn taken_out(report: &Report, words: &Phrases) -> Line {
 }
 
 /// Renders `README.txt`, about twenty lines; `kept` is true if secrets were left in the bundle on purpose.
-pub fn readme(report: &Report, kept: bool, words: &Phrases) -> String {
+pub(super) fn readme(report: &Report, kept: bool, words: &Phrases) -> String {
     let at = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
     let about = [
         ("version", report.version.as_str().into()),

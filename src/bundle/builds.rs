@@ -11,10 +11,12 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span, warn};
 
 use super::directory::{AT_ONCE, BundleDirectory, Name};
-use super::{BundleError, BundleProgress, Config, Links, Options, SourceRegistry, Subject, make};
+use super::{BundleError, BundleProgress, Links, Options, SourceRegistry, make};
 use knowledge::clock;
 use notify::Notifier;
 use report::Report;
+use service::Subject;
+use service::config::BundleConfig;
 use store::{Store, StoreError};
 
 /// Maximum bundles in progress or queued; further requests are refused.
@@ -91,7 +93,7 @@ pub struct BundleService {
     /// All configured data sources.
     pub registry: SourceRegistry,
     /// The limits.
-    pub config: Config,
+    pub config: BundleConfig,
     /// The bundle directory.
     pub directory: BundleDirectory,
     /// Creates download links.
