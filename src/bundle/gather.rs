@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 
 use super::{BundleProgress, Options, Sources};
-use chart::Chart;
-use diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
+use diagnose::{NoCluster, targets};
 use knowledge::clip::clip;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::signal::Engine;
 use logs::Log;
-use render::diagnosis_chart;
 
 use findings::ExporterTarget;
 use findings::facts::Window;
@@ -225,17 +223,4 @@ pub(super) async fn logs(
     logs.extend(loki_logs);
     missing.extend(failed);
     (logs, missing)
-}
-
-/// Draws the chart of the deciding signal.
-pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
-    let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
-    let request = HistoryRequest {
-        since: subject.request.since.unwrap_or(subject.request.at),
-        until: Some(subject.window.to),
-        baseline: subject.request.baseline,
-        deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
-    };
-    let history = evidence_history(&sources.library, prometheus, diagnosis, &request).await?;
-    diagnosis_chart(&sources.library, diagnosis, &history, request.since, &sources.words)
 }

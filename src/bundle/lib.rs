@@ -12,6 +12,7 @@ mod incident;
 mod link;
 mod make;
 pub mod open;
+mod pictures;
 mod progress;
 mod queries;
 mod registry;

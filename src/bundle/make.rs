@@ -11,7 +11,6 @@ use super::archive::Archive;
 use super::files::{Files, clean};
 use super::gather::{self, PartInProgress, until};
 use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, series, text};
-use chart::Chart;
 use diagnose::diagnose;
 use findings::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo};
 use findings::facts::Window;
@@ -101,7 +100,6 @@ async fn write(
     }
     files.raw(subject, options.payload.as_ref(), &findings).await?;
     files.missing(&progress.missing()).await?;
-    let chart = gather::drawn(sources, subject, until).await;
     let part = PartInProgress::of(progress, "report");
     let mut report = report::build(subject.about(), findings, clock::now());
     report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
@@ -110,27 +108,30 @@ async fn write(
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
     let mut report = clean(&report, &redactor)?;
     report.redacted = redactor.redactions();
-    write_report_formats(sources, options, &report, chart.as_ref(), &files).await?;
+    write_report_formats(sources, subject, options, &report, &files, until).await?;
     Ok(report)
 }
 
 /// Writes the report in all its formats.
 async fn write_report_formats(
     sources: &Sources,
+    subject: &Subject,
     options: &Options,
     report: &Report,
-    chart: Option<&Chart>,
     files: &Files<'_>,
+    until: Instant,
 ) -> Result<(), BundleError> {
     let (archive, words) = (files.archive, &sources.words);
-    let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
-    let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
     let english = Phrases::english();
     let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report, &options.tickets)
         .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
         .collect();
     let ticket_texts: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
-    let context = ReportPageContext { pictures: &pictures, tickets: &ticket_texts, ..ReportPageContext::default() };
+    let context = ReportPageContext {
+        pictures: &super::pictures::drawn(sources, subject, files.redactor, until).await,
+        tickets: &ticket_texts,
+        ..ReportPageContext::default()
+    };
     archive.add("README.txt", text::readme(report, !options.redact, words)).await?;
     archive.add("report.html", render::report_page(report, &context, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;

@@ -17,7 +17,7 @@ use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
 use crate::observe::recorded::find_recorded;
 use crate::observe::{LONGEST_WINDOW, NAMES_WAIT, batch};
-use crate::refine::evidence_history::{observations_at, query_ranges};
+use crate::refine::ranges::{observations_at, query_ranges};
 use crate::refine::screen::{self, Screened};
 use detect::{DetectionResult, PlannedQuery, data, detection_within, pools, read_detection};
 use findings::{Baseline, Observation, Request, Scope};

@@ -8,11 +8,11 @@ mod diagnosis;
 mod direct_read;
 pub mod endpoint;
 mod error_budget;
+mod evidence_history;
 mod excluded;
 mod exporter_target;
 pub mod facts;
 pub mod health;
-mod history;
 mod judgement;
 mod latency_parts;
 mod logs_read;
@@ -27,9 +27,9 @@ pub use compared_with::{ComparedWith, PastKind};
 pub use diagnosis::{Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, SCHEMA, checked_queries};
 pub use direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 pub use error_budget::ErrorBudget;
+pub use evidence_history::{DecidingCheck, EvidenceHistory, Moments};
 pub use excluded::{RuledOut, Unchecked, UnevaluatedCause};
 pub use exporter_target::{ExporterTarget, place};
-pub use history::{DecidingCheck, EvidenceHistory, Moments};
 pub use judgement::{
     BlastRadius, CauseFound, EvidenceResult, Judged, Judgement, NOTICED_LATE, Onset, Outcome, ReplicaValue,
     SymptomFound, SymptomVerdict, ValueSource, Verdict, first_sign,

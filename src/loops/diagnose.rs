@@ -120,11 +120,11 @@ async fn process(service: &Service, id: &str, tries: u32) {
         diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
     let before = shown_early.as_ref().or(incident.diagnosis.as_ref());
     let says_more = replacement.as_ref().is_some_and(|new| differs(before, new));
-    let new_cause = replacement.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
+    let pictured = replacement.as_ref().and_then(|new| cause_to_picture(incident.diagnosis.as_ref(), new));
     failpoint("diagnosis before commit");
     let saved = async {
         service.store.save_diagnosis(&incident, replacement.as_ref(), says_more, next, now).await?;
-        if let Some(cause) = new_cause {
+        if let Some(cause) = pictured {
             service.store.queue_picture(id, cause, now).await?;
         }
         match incident.open {
@@ -220,15 +220,12 @@ async fn show(service: &Service, incident: &Incident, first: Option<Diagnosis>) 
     }
 }
 
-/// Returns the root cause that is likely since the new diagnosis, for a chart; `None` if there is none or it was likely
-/// before.
-fn newly_likely<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
-    let before = old.and_then(likely_root);
-    likely_root(new).filter(|cause| before != Some(*cause))
-}
-
-fn likely_root(diagnosis: &Diagnosis) -> Option<&str> {
-    diagnosis.root().filter(|root| root.verdict == Verdict::Likely).map(|root| root.id.as_str())
+/// Returns the root cause that is likely since the new diagnosis; `None` if there is none or it was likely before.
+fn cause_to_picture<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
+    fn likely(diagnosis: &Diagnosis) -> Option<&str> {
+        diagnosis.root().filter(|root| root.verdict == Verdict::Likely).map(|root| root.id.as_str())
+    }
+    likely(new).filter(|cause| old.and_then(likely) != Some(*cause))
 }
 
 /// Returns true if the new diagnosis contains something new for a reader.

@@ -21,13 +21,6 @@ pub enum Block {
     Buttons(Vec<Button>),
     /// One paragraph with a button beside it.
     Beside(Line, Button),
-    /// An uploaded picture, with its alternative text.
-    Picture {
-        /// The chat's file id.
-        file: String,
-        /// The alternative text.
-        alt: String,
-    },
     /// Something that is missing, so that it is not overlooked.
     Gap(Line),
     /// A block that chats and terminals have no room for, and leave out; never stored.
@@ -46,7 +39,6 @@ impl Block {
             Self::Steps(title, lines) => Self::Steps(change(title), all(lines)),
             Self::Note(line) => Self::Note(line.map_text(change)),
             Self::Beside(line, button) => Self::Beside(line.map_text(change), button),
-            Self::Picture { file, alt } => Self::Picture { file, alt: change(alt) },
             Self::Gap(line) => Self::Gap(line.map_text(change)),
             Self::Buttons(_) | Self::Document(_) => self,
         }

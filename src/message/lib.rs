@@ -119,7 +119,6 @@ mod tests {
             Block::Steps("x".to_owned(), vec![line()]),
             Block::Note(line()),
             Block::Beside(line(), button.clone()),
-            Block::Picture { file: "f".to_owned(), alt: "x".to_owned() },
             Block::Gap(line()),
             Block::Buttons(vec![button]),
         ];

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use tracing::error;
 
 use super::Notifier;
-use chart::Chart;
 use knowledge::alert::{Alert, Labels};
 use knowledge::incident::Note;
 use redact::Redactor;
@@ -56,19 +55,6 @@ impl Notifier {
         let redactor = self.redactor_of([]);
         redactor.learn_from(answer);
         clean(&redactor, answer)
-    }
-
-    /// Removes secrets from a chart of the incident.
-    pub(super) fn clean_chart(&self, incident: &Incident, chart: &mut Chart) {
-        let redactor = self.redactor_of([incident]);
-        let lines = chart.panels.iter_mut().flat_map(|panel| {
-            let names = panel.series.iter_mut().map(|series| &mut series.name);
-            names.chain([&mut panel.title, &mut panel.says])
-        });
-        let marks = chart.marks.iter_mut().map(|mark| &mut mark.label);
-        for text in lines.chain(marks).chain([&mut chart.title, &mut chart.subtitle]) {
-            *text = redactor.text("message", text).into_owned();
-        }
     }
 
     /// Returns what a thread's posts compare, without secrets.

@@ -11,6 +11,7 @@ mod history_search;
 mod messages;
 mod outgoing;
 mod pager;
+mod pictures;
 mod posts;
 mod queue;
 mod rates;

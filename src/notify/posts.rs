@@ -1,4 +1,4 @@
-//! Posts in the thread of an incident: changes, charts, answers. Each is posted once.
+//! Posts in the thread of an incident: changes, calls, answers. Each is posted once.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +6,15 @@ use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
-use super::{MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
-use diagnose::{HistoryRequest, evidence_history};
+use super::{MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
 use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
-use prom::choose;
-
 use render::{self, ThreadState};
-use slack::{Destination, MessageMark, Slack, SlackError, marked_name};
+use slack::{Destination, MessageMark, Slack, SlackError};
 use store::{Incident, Post, PostKind, StoreError};
 
 /// The result of a post.
-enum PostOutcome {
+pub(super) enum PostOutcome {
     /// It was posted, with its timestamp if Slack returned one; a change also returns the state that it reported.
     Posted(Option<String>, Option<ThreadState>),
     /// There is nothing to post, for this reason.
@@ -93,14 +90,7 @@ impl Notifier {
                 let posted = slack.broadcast(thread, &render::slack_line(&line), &mark).await?;
                 Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
-            PostKind::Picture => match self.draw(incident).await {
-                Some((png, title, alt)) => {
-                    let name = marked_name(&incident.id, &post.id);
-                    slack.upload(&name, [&title, &alt], png, Some(thread)).await?;
-                    Ok(PostOutcome::Posted(None, None))
-                }
-                None => Ok(PostOutcome::Needless("there is nothing to draw")),
-            },
+            PostKind::Picture => self.post_picture(slack, thread, post, incident).await,
             PostKind::Verify | PostKind::Note => {
                 let Ok(message) = serde_json::from_str::<Message>(&post.body) else {
                     return Ok(PostOutcome::Needless("another version wrote it"));
@@ -118,24 +108,6 @@ impl Notifier {
         }
     }
 
-    /// Draws a chart of the evidence for the cause, with its title and alternative text; `None` if there is nothing to
-    /// draw.
-    async fn draw(&self, incident: &Incident) -> Option<(Vec<u8>, String, String)> {
-        let diagnosis = incident.diagnosis.as_ref()?;
-        let prometheus = choose(&self.prometheus, &incident.alerts)?;
-        let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
-        let request = HistoryRequest { since: incident.started_at, until: None, baseline, deadline };
-        let history = evidence_history(&self.library, prometheus, diagnosis, &request).await?;
-        let mut chart = render::diagnosis_chart(&self.library, diagnosis, &history, request.since, &self.words)?;
-        self.clean_chart(incident, &mut chart);
-        // Drawing takes about ten milliseconds of CPU time, so it must not block the runtime.
-        let drawn = tokio::task::spawn_blocking(move || {
-            (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))
-        })
-        .await;
-        drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
-    }
-
     /// Tries again, or gives up.
     async fn post_failed(
         &self,
@@ -146,10 +118,13 @@ impl Notifier {
         (error, took): (&SlackError, Duration),
     ) -> Result<(), StoreError> {
         let (now, mut failed) = (self.store.now(), SendFailure::of(error, took));
-        let is_picture = post.kind == PostKind::Picture;
-        // Charts need a scope of their own, and nothing depends on them.
-        if is_picture && error.is_about_token() {
-            failed.trouble = Trouble::Lasting;
+        let (mut most_tries, mut may_be_kept) = (MOST_POST_TRIES, incident.open);
+        if post.kind == PostKind::Picture {
+            (most_tries, may_be_kept) = (super::MOST_PICTURE_TRIES, false);
+            // It needs a scope of its own, and nothing depends on it.
+            if error.is_about_token() {
+                failed.trouble = Trouble::Lasting;
+            }
         }
         let is_refused = matches!(failed.trouble, Trouble::Refused);
         if is_refused {
@@ -166,9 +141,8 @@ impl Notifier {
         {
             failed.trouble = Trouble::Passing(None);
         }
-        let most_tries = if is_picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
         // A mention is not given up while the incident is open.
-        let kept = incident.open && !is_picture && (is_refused || post.kind == PostKind::Mention);
+        let kept = may_be_kept && (is_refused || post.kind == PostKind::Mention);
         if self.try_again(out, kept || out.tries + 1 < most_tries, &failed).await? {
             return Ok(());
         }

@@ -34,8 +34,6 @@ const LABEL_CHARS: usize = 75;
 const QUESTION_CHARS: usize = 300;
 /// Maximum characters of a section's title.
 const TITLE_CHARS: usize = 300;
-/// Maximum characters of a picture's alternative text; Slack allows 2,000.
-const ALT_CHARS: usize = 500;
 /// Maximum characters of a button's value; Slack allows 2,000.
 const VALUE_CHARS: usize = 500;
 
@@ -87,8 +85,8 @@ fn below(first: String, text: String, tone: Tone, parts: &[Block]) -> SlackMessa
     SlackMessage { text, blocks, attachments }
 }
 
-/// Renders parts as the blocks of a message or a modal, within Slack's limits. Buttons and pictures are never left out;
-/// text is cut to make room for them.
+/// Renders parts as the blocks of a message or a modal, within Slack's limits. Buttons are never left out; text is
+/// cut to make room for them.
 pub fn slack_blocks(parts: &[Block]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut total: usize = parts.iter().map(always).sum();
@@ -107,11 +105,6 @@ pub fn slack_blocks(parts: &[Block]) -> Vec<Value> {
                 elements.extend((!menu.is_empty()).then(|| overflow(&menu)));
                 let rows = elements.chunks(BUTTONS + 1);
                 blocks.extend(rows.map(|row| json!({ "type": "actions", "elements": row })));
-                continue;
-            }
-            Block::Picture { file, alt } => {
-                let alt = clip_markup(&visible(alt), ALT_CHARS);
-                blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
             }
             Block::Document(_) => continue,
@@ -134,7 +127,7 @@ pub fn slack_blocks(parts: &[Block]) -> Vec<Value> {
     blocks
 }
 
-/// Returns the characters of a part's buttons and pictures, which are never left out.
+/// Returns the characters of a part's buttons, which are never left out.
 fn always(part: &Block) -> usize {
     let label = |b: &Button| utf16_units(&b.label).min(LABEL_CHARS) * 3;
     let question = |b: &Button| b.confirm.as_deref().map_or(0, utf16_units).min(QUESTION_CHARS);
@@ -142,7 +135,6 @@ fn always(part: &Block) -> usize {
     match part {
         Block::Buttons(buttons) => buttons.iter().map(of).sum(),
         Block::Beside(_, button) => of(button),
-        Block::Picture { alt, .. } => utf16_units(alt).min(ALT_CHARS),
         Block::Paragraph(_) | Block::Section(..) | Block::Steps(..) | Block::Note(_) => 0,
         Block::Gap(_) | Block::Document(_) => 0,
     }

@@ -92,6 +92,6 @@ pub(super) fn drop_empty(parts: &mut Vec<Block>) {
         Block::Document(DocumentBlock::Chain { links, .. }) => !links.is_empty(),
         Block::Document(DocumentBlock::Histogram { bars, .. }) => !bars.is_empty(),
         Block::Document(DocumentBlock::Chart { .. }) => true,
-        Block::Beside(..) | Block::Buttons(_) | Block::Picture { .. } => true,
+        Block::Beside(..) | Block::Buttons(_) => true,
     });
 }

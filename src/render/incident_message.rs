@@ -62,9 +62,6 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     }
     parts.push(alerts(view, words));
     parts.extend(notes::others(view, words).into_iter().map(Block::Note));
-    if let Some(picture) = &view.picture {
-        parts.push(Block::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
-    }
     parts.push(Block::Note(foot(view, words)));
     if view.interactive {
         parts.push(buttons::of_incident(view, words));

@@ -57,7 +57,7 @@ pub use report_document::ReportPageContext;
 pub use short::short;
 pub use text::{Commands, clean, terminal, terminal_with, tone_style, wrap};
 pub use thread::{ThreadState, changes};
-pub use view::{IncidentView, Picture};
+pub use view::IncidentView;
 pub use weekly::weekly_message;
 
 use knowledge::clip::clip_utf16;

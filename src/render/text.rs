@@ -57,8 +57,8 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
-            // A terminal shows no buttons, pictures and blocks of documents.
-            Block::Buttons(_) | Block::Picture { .. } | Block::Document(_) => {}
+            // A terminal shows no buttons and blocks of documents.
+            Block::Buttons(_) | Block::Document(_) => {}
         }
     }
     out

@@ -1,7 +1,6 @@
 //! The data of an incident's message, besides its diagnosis.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use findings::Diagnosis;
 use knowledge::alert::Alert;
@@ -52,15 +51,4 @@ pub struct IncidentView<'a> {
     pub related: Option<&'a Related>,
     /// The impact on requests; known once the incident is resolved.
     pub impact: Option<Impact>,
-    /// The chart of the deciding signals.
-    pub picture: Option<Picture>,
-}
-
-/// An uploaded picture.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Picture {
-    /// The chat's file id.
-    pub file: String,
-    /// The alternative text.
-    pub alt: String,
 }

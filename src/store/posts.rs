@@ -260,7 +260,7 @@ pub(super) async fn queue(
     [body, about]: [&str; 2],
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
+    let once = !matches!(kind, PostKind::Verify | PostKind::Note | PostKind::Answer);
     let queued = sqlx::query(
         "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
          SELECT $1, $2, NULLIF($3, ''), $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)

@@ -17,6 +17,7 @@ mod page_acts;
 mod page_bundles;
 mod page_forms;
 mod page_parts;
+mod page_pictures;
 mod page_queries;
 mod pages;
 mod pages_state;

@@ -1,58 +1,20 @@
-//! Prometheus queries of the pages: charts, numbers and the fleet's health. They have a deadline, and their results are
-//! cached for seconds, so reloading a page does not load Prometheus.
+//! Prometheus queries of the pages: numbers and the fleet's health. They have a deadline, and their results are cached
+//! for seconds, so reloading a page does not load Prometheus.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
-use super::pages_state::Drawn;
 use super::state::Shared;
-use diagnose::{HistoryRequest, evidence_history};
 use findings::health::Health;
 use knowledge::clock;
 use loops::SHARED_STEP;
 use prom::choose;
-use render::diagnosis_chart;
 use service::Subject;
 use service::questions::{Fleet, QuestionError};
 
-use store::Incident;
-
-/// The timeout of a chart.
-const PICTURE_WITHIN: Duration = Duration::from_secs(2);
-/// The time after the end of an incident that its chart shows.
-const AFTER_END: Duration = Duration::from_secs(600);
-/// The steps in which a chart goes on.
-const PICTURE_STEP: Duration = Duration::from_secs(60);
 /// The timeout of the numbers.
 const NUMBERS_WITHIN: Duration = Duration::from_secs(3);
-
-/// Returns the chart of the deciding evidence; `None` if there is none, or Prometheus missed the deadline.
-pub(super) async fn drawn(shared: &Shared, incident: &Incident) -> Drawn {
-    // It goes on to now, or until a while after the end; a step of a minute lets viewers share it.
-    let end = incident.resolved_at.filter(|_| !incident.open).map(|at| clock::after(at, AFTER_END));
-    let until = clock::floor(end.map_or(clock::now(), |end| end.min(clock::now())), PICTURE_STEP);
-    let key = (incident.id.clone(), incident.revision, until);
-    shared.pages.pictures.get_with(key, draw(shared, incident, until)).await
-}
-
-async fn draw(shared: &Shared, incident: &Incident, until: Timestamp) -> Drawn {
-    let service = &shared.service;
-    let diagnosis = incident.diagnosis.as_ref()?;
-    let prometheus = choose(&service.prometheus, &incident.alerts)?;
-    let request = HistoryRequest {
-        since: incident.started_at,
-        until: Some(until),
-        baseline: service.config.diagnose.baseline,
-        deadline: PICTURE_WITHIN.min(service.config.diagnose.deadline),
-    };
-    let words = &service.notifier.words;
-    let history = evidence_history(&service.library, prometheus, diagnosis, &request);
-    let history = tokio::time::timeout(PICTURE_WITHIN, history).await.ok().flatten()?;
-    diagnosis_chart(&service.library, diagnosis, &history, request.since, words).map(Arc::new)
-}
 
 /// Returns the facts from Prometheus beyond the diagnosis; `None` if it missed the deadline, or none covers these
 /// alerts.

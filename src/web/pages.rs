@@ -120,7 +120,8 @@ pub(super) async fn incident(
         Err(answer) => return *answer,
     };
     let Some(incident) = &subject.incident else { return missing(&shared) };
-    let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
+    let drawing = super::page_pictures::begin(&shared, incident);
+    let facts = page_queries::numbers(&shared, &subject).await;
     let is_assigned = prom::choose(&shared.service.prometheus, &incident.alerts).is_some();
     let away = is_assigned
         && facts.as_ref().is_none_or(|facts| {
@@ -132,17 +133,7 @@ pub(super) async fn incident(
         Ok(cleaned) => cleaned,
         Err(error) => return uncleaned(&error),
     };
-    let clean = |text: &String| redactor.text("page", text).into_owned();
-    let pictures: Vec<(String, String)> = drawn
-        .iter()
-        .map(|drawn| {
-            let mut chart = (**drawn).clone();
-            render::mark_events(&mut chart, &report.timeline);
-            (clean(&chart::alt(&chart)), clean(&chart::svg(&chart)))
-        })
-        .collect();
-    // A diagnosis with a cause has data for a chart.
-    let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
+    let pictures = super::page_pictures::end(drawing, &report, &redactor).await;
     let (offered, refused) = page_acts::offered(&shared, &visitor, incident);
     let token = page_forms::token(&shared.signer, &visitor, &incident.id, clock::now());
     let acts = PageActs {
@@ -154,7 +145,9 @@ pub(super) async fn incident(
     let around = ReportPageContext {
         acts: Some(&acts),
         pictures: &pictures,
-        no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
+        // A diagnosis with a cause has data for a chart.
+        no_picture: (pictures.is_empty() && incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some()))
+            .then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
         actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor).await,
         bundles: &super::page_bundles::listed(&shared, &id),

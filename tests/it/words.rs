@@ -127,7 +127,6 @@ fn read(message: &Message) -> String {
                 let labels: Vec<&str> = buttons.iter().map(|b| b.label.as_str()).collect();
                 out.push_str(&format!("[{}]\n", labels.join("] [")));
             }
-            Block::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
         }
     }
     out

@@ -4,27 +4,25 @@
 //! last point of a line is the number in the message.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::{join, join_all};
+use futures::future::join;
 use jiff::Timestamp;
 
 use crate::judge::evidence::tells_of_change;
-use crate::observe::batch::{self, QueryAnswer};
-use crate::observe::gather::{Members, gather};
+use crate::observe::batch;
+use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, plan_for};
-use crate::refine::onset::rows_at;
+use crate::refine::ranges::{observations_at, query_ranges};
 use detect::{PlannedQuery, QueryPurpose, detection, read_detection};
 use findings::{
-    Baseline, DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, Observations, Outcome, Request,
-    Scope, ValueSource,
+    Baseline, DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, Outcome, Request, Scope, ValueSource,
 };
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
-use prom::{Answer, Prometheus, Series};
+use prom::Prometheus;
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
@@ -189,39 +187,6 @@ async fn query_observations(
         tokio::task::yield_now().await;
     }
     all
-}
-
-/// Queries and the series of their answers.
-pub(crate) type AnsweredRanges = (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>);
-
-/// Sends queries over a range, in packs; the ones without an answer, or with one about a part of the data, are left out:
-/// a part that is missing for a while looks like a change.
-pub(crate) async fn query_ranges(
-    prometheus: &Prometheus,
-    asks: &[PlannedQuery],
-    range: Range,
-    deadline: Instant,
-) -> AnsweredRanges {
-    let packs = batch::pack(asks, 0);
-    let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
-    let answered = join_all(answered).await;
-    let mut answered: Vec<(usize, Arc<Answer<Series>>)> =
-        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
-    answered.retain(|(_, series)| series.incomplete().is_none());
-    answered.sort_by_key(|(i, _)| *i);
-    answered.into_iter().map(|(i, series)| (asks[i].clone(), series)).unzip()
-}
-
-/// Returns the observations at one step.
-pub(crate) fn observations_at(
-    library: &Library,
-    members: &Members,
-    (asks, series): &AnsweredRanges,
-    at: Timestamp,
-) -> Observations {
-    let rows = |series: &Arc<Answer<Series>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
-    let answers: Vec<QueryAnswer> = series.iter().map(rows).collect();
-    gather(library, members, asks, &answers).observations()
 }
 
 /// Returns the time range: from well before the first onset to the time of the evaluation, or to the end that is asked

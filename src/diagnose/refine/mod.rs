@@ -3,6 +3,7 @@
 pub(crate) mod evidence_history;
 pub(crate) mod impact;
 pub(crate) mod onset;
+pub(crate) mod ranges;
 pub(crate) mod replica_values;
 pub(crate) mod rule;
 pub(crate) mod screen;

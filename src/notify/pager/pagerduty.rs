@@ -118,8 +118,7 @@ fn details(message: &Message) -> Value {
         let (title, text) = match part {
             Block::Paragraph(line) | Block::Gap(line) | Block::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
             Block::Section(title, lines) | Block::Steps(title, lines) => (format!("{}. {title}", i + 1), joined(lines)),
-            Block::Note(_) | Block::Buttons(_) => continue,
-            Block::Picture { .. } | Block::Document(_) => continue,
+            Block::Note(_) | Block::Buttons(_) | Block::Document(_) => continue,
         };
         out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
     }

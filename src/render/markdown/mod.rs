@@ -148,7 +148,7 @@ fn block(part: &Block, depth: usize, words: &Wording<'_>) -> String {
         Block::Section(title, lines) => listed("-", title, lines),
         Block::Steps(title, lines) => listed("1.", title, lines),
         Block::Document(block) => document_block(block, depth, words),
-        Block::Buttons(_) | Block::Picture { .. } => String::new(),
+        Block::Buttons(_) => String::new(),
     }
 }
 
@@ -162,8 +162,9 @@ fn document_block(block: &DocumentBlock, depth: usize, words: &Wording<'_>) -> S
         DocumentBlock::Code(text) => format!("{}\n", fence(text)),
         DocumentBlock::Group(group) => titled(group, depth, words),
         DocumentBlock::Chain { leads, links } => list(links.iter().map(|link| chain_link(link, *leads, words.words))),
-        // The sentence before a histogram says the same; a text has no charts.
-        DocumentBlock::Histogram { .. } | DocumentBlock::Chart { .. } => String::new(),
+        // The sentence before it says the same.
+        DocumentBlock::Histogram { .. } => String::new(),
+        DocumentBlock::Chart { .. } => String::new(),
     }
 }
 

@@ -43,8 +43,8 @@ fn block(part: &Block, words: &Phrases) -> Markup {
             },
             Block::Steps(title, lines) => (steps(title, lines, words)),
             Block::Document(of) => (document_block(of, words)),
-            // A page has no buttons, and the chat's pictures are not its own.
-            Block::Buttons(_) | Block::Picture { .. } => {},
+            // A page has no buttons of messages.
+            Block::Buttons(_) => {},
         }
     }
 }
