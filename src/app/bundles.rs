@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use bundle::{Builds, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings, TIDY};
+use bundle::{Builds, BundleDirectory, BundleService, Links, SourceRegistry, TIDY};
 use service::{Service, Signer};
 use telemetry::supervise::Supervisor;
 
@@ -19,20 +19,14 @@ pub(crate) fn start(
     stop: &CancellationToken,
 ) -> Arc<BundleService> {
     let config = &service.config;
-    let settings = SourceSettings {
-        exporters: &config.exporters,
-        diagnosing: &config.diagnose,
-        redactor: &service.notifier.redactor,
-    };
-    let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
-    let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
+    let (library, words) = (Arc::clone(&service.library), Arc::clone(&service.words));
+    let (prometheus, reader, logs) = (service.prometheus.clone(), service.reader.clone(), service.logs.clone());
+    let redactor = service.notifier.redactor.clone();
     let bundles = Arc::new(BundleService {
-        store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
-        registry: SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings),
-        config: config.bundle.clone(),
+        registry: SourceRegistry::new(config, library, words, prometheus, reader, logs, redactor),
         directory,
-        links: Links::new(signer, &config.public_url, config.bundle.link_expires),
+        links: Links { signer, public_url: config.public_url.clone(), good_for: config.bundle.link_expires },
         tasks: tasks.clone(),
         stop: stop.clone(),
         builds: Builds::default(),

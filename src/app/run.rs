@@ -15,7 +15,6 @@ use tracing::{error, info, warn};
 use crate::doctor;
 use crate::prepare::Prepared;
 use chat::Desk;
-use loops::LoopParts;
 use notify::{HistoryCache, Notifier, Rates};
 use service::config::SlackInlet;
 use service::questions::Turns;
@@ -99,8 +98,7 @@ pub(crate) async fn run(
             examine,
         ))
     });
-    let work = LoopParts { service: &service, desk: desk.as_ref(), inbox: groups };
-    let admitting = loops::start(&supervisor, &tasks, &halt, work);
+    let admitting = loops::start(&supervisor, &tasks, &halt, &service, desk.as_ref(), groups);
     let (slack_state, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
     let metrics = Arc::clone(&service.metrics);

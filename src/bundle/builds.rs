@@ -16,8 +16,7 @@ use knowledge::clock;
 use notify::Notifier;
 use report::Report;
 use service::Subject;
-use service::config::BundleConfig;
-use store::{Store, StoreError};
+use store::StoreError;
 
 /// Maximum bundles in progress or queued; further requests are refused.
 const AHEAD: usize = 8;
@@ -86,15 +85,11 @@ impl Job {
 /// Builds bundles.
 #[derive(Debug)]
 pub struct BundleService {
-    /// The store of incidents.
-    pub store: Store,
-    /// Renders the incident's message.
+    /// Renders the incident's message, and has the store.
     pub notifier: Arc<Notifier>,
     /// All configured data sources.
     pub registry: SourceRegistry,
-    /// The limits.
-    pub config: BundleConfig,
-    /// The bundle directory.
+    /// The bundle directory, with the configuration.
     pub directory: BundleDirectory,
     /// Creates download links.
     pub links: Links,
@@ -123,7 +118,7 @@ impl BundleService {
     /// Returns the longest time that a caller waits for a bundle, including those queued before it.
     pub fn max_wait(&self) -> Duration {
         let turns = AHEAD.div_ceil(AT_ONCE);
-        (self.config.deadline + BESIDE).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
+        (self.directory.config.deadline + BESIDE).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
     }
 
     /// Returns the incident's bundle in progress, else starts a new one.
@@ -184,21 +179,22 @@ impl BundleService {
 
     async fn build_bundle(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
         let _slot = self.builds.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
-        let incident = self.store.incident_with_related(id).await?.ok_or(NoBundle::Gone)?;
-        let events = self.store.events(id, EVENTS).await?;
+        let store = &self.notifier.store;
+        let incident = store.incident_with_related(id).await?.ok_or(NoBundle::Gone)?;
+        let events = store.events(id, EVENTS).await?;
         let now = clock::now();
         let remembered = match self.registry.prometheus(&incident.alerts) {
-            Some(prometheus) => self.store.exporters(&prometheus.key).await?,
+            Some(prometheus) => store.exporters(&prometheus.key).await?,
             None => Vec::new(),
         };
         let sources = self.registry.sources(&incident.alerts, remembered, Vec::new());
         let headline = self.notifier.message(&incident).await.headline;
         let diagnosing = self.registry.diagnosing();
-        let subject =
-            Subject::of_incident(&sources.library, incident, headline, &events, diagnosing, self.config.margin, now);
+        let margin = self.directory.config.margin;
+        let subject = Subject::of_incident(&sources.library, incident, headline, &events, diagnosing, margin, now);
         let draft = self.directory.begin(id, now)?;
-        let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
-        let built = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;
+        let options = Options { file_bytes: draft.most, ..Options::of(&self.directory.config) };
+        let built = make(&sources, &subject, &options, &draft.part, progress).await.map_err(|e| draft.explain(e))?;
         let path = draft.publish(true)?;
         self.tidy();
         Ok(Bundle { name: self.directory.new_name(id, now), path, bytes: built.bytes, report: *built.report })
@@ -224,7 +220,7 @@ impl BundleService {
                 true
             }
             Err(error) => {
-                let dir = self.directory.dir().display();
+                let dir = self.directory.dir.display();
                 error!(%error, %dir, "the disk is full, and bundles cannot be removed");
                 false
             }
@@ -233,7 +229,7 @@ impl BundleService {
 
     fn tidy(&self) {
         if let Err(error) = self.directory.tidy(clock::now()) {
-            error!(%error, dir = %self.directory.dir().display(), "cannot remove old bundles");
+            error!(%error, dir = %self.directory.dir.display(), "cannot remove old bundles");
         }
     }
 }

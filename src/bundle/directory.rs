@@ -72,10 +72,10 @@ pub struct StoredBundle {
 /// The bundle directory with its limits.
 #[derive(Debug)]
 pub struct BundleDirectory {
-    dir: PathBuf,
-    keep: Duration,
-    keep_bytes: u64,
-    min_free_bytes: u64,
+    /// Its path.
+    pub dir: PathBuf,
+    /// The limits.
+    pub config: BundleConfig,
     /// True if it is on the store's disk.
     beside_store: bool,
 }
@@ -99,20 +99,9 @@ impl BundleDirectory {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        let BundleConfig { keep, keep_bytes, min_free_bytes, .. } = *config;
         let device = |path: &Path| fs::metadata(path).map(|data| data.dev());
         let beside_store = device(&dir).ok() == device(state_dir).ok();
-        Ok(Self { dir, keep, keep_bytes, min_free_bytes, beside_store })
-    }
-
-    /// Returns the directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Returns how long bundles are retained.
-    pub fn retention(&self) -> Duration {
-        self.keep
+        Ok(Self { dir, config: config.clone(), beside_store })
     }
 
     /// Returns the name of a bundle that starts now.
@@ -152,11 +141,11 @@ impl BundleDirectory {
     /// If the directory cannot be read, or a file cannot be removed.
     pub fn tidy(&self, now: Timestamp) -> io::Result<usize> {
         let bundles = self.list(None)?;
-        let oldest = clock::before(now, self.keep);
+        let oldest = clock::before(now, self.config.keep);
         let mut total_bytes: u64 = bundles.iter().map(|bundle| bundle.bytes).sum();
         let mut removed = 0;
         for StoredBundle { name, bytes } in bundles {
-            if name.at >= oldest && total_bytes <= self.keep_bytes {
+            if name.at >= oldest && total_bytes <= self.config.keep_bytes {
                 break;
             }
             match fs::remove_file(self.path(&name)) {
@@ -202,8 +191,9 @@ impl BundleDirectory {
     pub fn begin(&self, of: &str, now: Timestamp) -> Result<Draft, BundleError> {
         let failed = |error| BundleError::Disk(self.dir.display().to_string(), error);
         self.tidy(now).map_err(failed)?;
-        let room = room(&self.dir, self.min_free_bytes)? / AT_ONCE as u64;
-        Draft::new(self.path(&self.new_name(of, now)), room.min(self.keep_bytes), self.min_free_bytes)
+        let BundleConfig { keep_bytes, min_free_bytes, .. } = self.config;
+        let room = room(&self.dir, min_free_bytes)? / AT_ONCE as u64;
+        Draft::new(self.path(&self.new_name(of, now)), room.min(keep_bytes), min_free_bytes)
     }
 }
 
@@ -241,7 +231,8 @@ fn format_bytes(bytes: u64) -> String {
 /// A bundle that is being written; its temporary file is removed on drop.
 #[derive(Debug)]
 pub struct Draft {
-    part: PathBuf,
+    /// The path to write to.
+    pub part: PathBuf,
     path: PathBuf,
     min_free_bytes: u64,
     /// Maximum bytes of the file.
@@ -267,11 +258,6 @@ impl Draft {
             Ok(()) => Ok(Self { part, path, min_free_bytes, most, _lock: lock }),
             Err(error) => Err(failed(error.into())),
         }
-    }
-
-    /// Returns the path to write to.
-    pub fn part(&self) -> &Path {
-        &self.part
     }
 
     /// Gives the file its final name, which must be free unless `replace`. Returns the path.

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::BundleError;
 use super::archive::Archive;
 use super::progress::MissingItem;
 use super::queries::queries;
-use super::{BundleError, incident_json};
 use findings::endpoint::AnswerBody;
-use report::{Report, SourceFindings};
+use report::SourceFindings;
 use service::Subject;
 
 use logs::Log;
@@ -121,10 +121,29 @@ impl Files<'_> {
     }
 }
 
-/// Returns the redacted report.
-///
-/// # Errors
-/// If the redacted value is not a valid report; nothing is written then.
-pub(super) fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
-    redactor.cleaned("summary.json", report).map_err(|error| BundleError::Unclean(error.to_string()))
+/// Builds the document of everything that the store holds about an incident, with every query of its diagnosis; `None`
+/// for a pool without one. Readers may rely on the field names. None of its values can fail to be serialised: maps have
+/// strings as keys.
+fn incident_json(subject: &Subject) -> Option<Value> {
+    let incident = subject.incident.as_ref()?;
+    Some(json!({
+        "schema": "llm-diagnose/incident/v1",
+        "incident": {
+            "id": incident.id,
+            "group_key": incident.group_key,
+            "open": incident.open,
+            "playbook": incident.playbook,
+            "because": incident.because,
+            "reason": incident.reason.as_str(),
+            "started_at": incident.started_at,
+            "opened_at": incident.opened_at,
+            "resolved_at": incident.resolved_at,
+            "refired": incident.refired,
+            "truncated": incident.truncated,
+        },
+        "alerts": incident.alerts,
+        "diagnosis": subject.diagnosis,
+        "notes": incident.notes,
+        "happened": subject.happened,
+    }))
 }

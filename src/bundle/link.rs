@@ -24,17 +24,15 @@ pub enum Refused {
 /// Creates and verifies links.
 #[derive(Debug)]
 pub struct Links {
-    signer: Arc<Signer>,
-    public_url: String,
-    good_for: Duration,
+    /// Signs name and expiry.
+    pub signer: Arc<Signer>,
+    /// The address of the service; without it no links can be created.
+    pub public_url: String,
+    /// The validity of a link.
+    pub good_for: Duration,
 }
 
 impl Links {
-    /// With an empty `public_url`, no links can be created.
-    pub fn new(signer: Arc<Signer>, public_url: &str, good_for: Duration) -> Self {
-        Self { signer, public_url: public_url.trim_end_matches('/').to_owned(), good_for }
-    }
-
     /// Returns a URL of the bundle and its expiry; `None` without a `public_url`.
     pub fn link(&self, name: &Name, now: Timestamp) -> Option<(String, Timestamp)> {
         if self.public_url.is_empty() {
@@ -43,7 +41,8 @@ impl Links {
         let until = clock::after(now, self.good_for);
         let expires = until.as_second();
         let signature = self.signer.sign(&signed(name, expires));
-        Some((format!("{}/bundles/{name}?expires={expires}&signature={signature}", self.public_url), until))
+        let base = self.public_url.trim_end_matches('/');
+        Some((format!("{base}/bundles/{name}?expires={expires}&signature={signature}"), until))
     }
 
     /// Checks that a link is valid for the bundle at `now`; compares in constant time.
@@ -69,7 +68,8 @@ mod tests {
     use super::*;
 
     fn links(key: u8, public_url: &str) -> Links {
-        Links::new(Arc::new(Signer::new(&[key; 32]).unwrap()), public_url, Duration::from_secs(60))
+        let signer = Arc::new(Signer::new(&[key; 32]).unwrap());
+        Links { signer, public_url: public_url.to_owned(), good_for: Duration::from_secs(60) }
     }
 
     fn name(text: &str) -> Name {

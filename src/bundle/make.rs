@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::join;
 
 use super::archive::Archive;
-use super::files::{Files, clean};
+use super::files::Files;
 use super::gather::{self, PartInProgress, until};
 use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, series, text};
 use diagnose::diagnose;
@@ -106,7 +106,8 @@ async fn write(
     part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
     report.parts = progress.board();
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
-    let mut report = clean(&report, &redactor)?;
+    let cleaned = redactor.cleaned("summary.json", &report);
+    let mut report = cleaned.map_err(|error| BundleError::Unclean(error.to_string()))?;
     report.redacted = redactor.redactions();
     write_report_formats(sources, subject, options, &report, &files, until).await?;
     Ok(report)

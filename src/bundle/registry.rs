@@ -12,19 +12,9 @@ use knowledge::playbook::Library;
 use prom::{Prometheus, assigned, choose};
 use redact::Redactor;
 use render::Phrases;
+use service::config::Config;
 use sources::exporter;
 use sources::exporter::ExporterReader;
-
-/// The configuration of the sources.
-#[derive(Debug, Clone, Copy)]
-pub struct SourceSettings<'a> {
-    /// The key `exporters:`.
-    pub exporters: &'a exporter::Config,
-    /// The key `diagnose:`.
-    pub diagnosing: &'a diagnose::Config,
-    /// The compiled redaction rules.
-    pub redactor: &'a Redactor,
-}
 
 /// The data sources that can be reached.
 #[derive(Debug)]
@@ -44,23 +34,23 @@ impl SourceRegistry {
     ///
     /// Bundles get their own concurrency limits at every source, so that no diagnosis waits for a bundle.
     pub fn new(
+        config: &Config,
         library: Arc<Library>,
         words: Arc<Phrases>,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
         reader: ExporterReader,
         logs: LogSources,
-        settings: SourceSettings<'_>,
+        redactor: Redactor,
     ) -> Self {
-        let SourceSettings { exporters, diagnosing, redactor } = settings;
         Self {
             library,
             words,
             prometheus: prometheus.into_iter().map(|(client, labels)| (client.with_own_slots(), labels)).collect(),
             reader: reader.with_own_slots(),
-            exporters: exporters.clone(),
+            exporters: config.exporters.clone(),
             logs: logs.with_own_slots(),
-            diagnosing: diagnosing.clone(),
-            redactor: redactor.clone(),
+            diagnosing: config.diagnose.clone(),
+            redactor,
         }
     }
 

@@ -1,5 +1,8 @@
 //! The parts of a model, its kinds of layers, and the bounds of their sizes.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 // Upper bounds above those of any real model, and low enough that no product overflows.
 pub(super) const MOST_LAYERS: u64 = 2_000;
 pub(super) const MOST_WIDTH: u64 = 1 << 20;
@@ -57,7 +60,7 @@ pub struct RecurrentState {
 }
 
 /// Parameters by part.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     /// Token embedding.
     pub embedding: u64,

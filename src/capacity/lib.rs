@@ -89,18 +89,9 @@ pub struct LayerCounts {
 pub struct ParameterReport {
     /// All parameters.
     pub total: u64,
-    /// Token embedding.
-    pub embedding: u64,
-    /// Output projection; 0 if it shares the embedding.
-    pub output: u64,
-    /// Attention and recurrent mixers.
-    pub attention: u64,
-    /// Dense feed-forward layers and shared experts.
-    pub dense: u64,
-    /// Routed experts.
-    pub experts: u64,
-    /// Routers, norms, biases.
-    pub other: u64,
+    /// Those of each part.
+    #[serde(flatten)]
+    pub parts: Parts,
 }
 
 /// The weights of the whole model.

@@ -198,15 +198,7 @@ fn described(model: &ModelSpec, longest: u64) -> ModelReport {
             recurrent: model.count(|kind| kind == LayerKind::Recurrent),
             other: model.count(|kind| kind == LayerKind::Nothing),
         },
-        parameters: model.parts.map(|p| ParameterReport {
-            total: p.total(),
-            embedding: p.embedding,
-            output: p.output,
-            attention: p.attention,
-            dense: p.dense,
-            experts: p.experts,
-            other: p.other,
-        }),
+        parameters: model.parts.map(|parts| ParameterReport { total: parts.total(), parts }),
         max_model_len: longest,
     }
 }

@@ -69,8 +69,8 @@ fn counted(parameters: Option<&ParameterReport>, words: &Phrases) -> String {
         n @ 0..1_000_000_000 => words.text("fit-millions", &[("n", format!("{:.0}", n as f64 / 1e6).into())]),
         n => words.text("fit-billions", &[("n", format!("{:.2}", n as f64 / 1e9).into())]),
     };
-    let share = format!("{:.0}", p.experts as f64 / p.total as f64 * 100.0);
-    match p.experts {
+    let share = format!("{:.0}", p.parts.experts as f64 / p.total as f64 * 100.0);
+    match p.parts.experts {
         0 => all,
         _ => words.text("fit-experts", &[("parameters", all.into()), ("share", share.into())]),
     }

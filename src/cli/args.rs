@@ -13,6 +13,7 @@ pub(super) use state::StateArgs;
 
 use chat::command;
 use findings::Baseline;
+pub(super) use knowledge::clock::span as window;
 use service::config::Authentication;
 
 /// The arguments of `serve`; every flag overrides the file.
@@ -368,15 +369,6 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE, such as namespace=llm".to_owned()),
-    }
-}
-
-/// Parses a duration between one second and 31 days.
-pub(super) fn window(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
-        Ok(_) => Err("expected between 1s and 31d".to_owned()),
-        Err(_) => Err("expected a duration such as 30s, 5m, 1d".to_owned()),
     }
 }
 

@@ -24,20 +24,11 @@ pub struct EvidenceHistory<'a> {
     pub past: Option<(Duration, Moments)>,
 }
 
-impl EvidenceHistory<'_> {
-    /// Returns the times of all steps.
-    pub fn steps(&self) -> impl Iterator<Item = Timestamp> {
-        self.range.steps()
-    }
-}
-
 /// A check that decided.
 #[derive(Debug)]
 pub struct DecidingCheck<'a> {
     /// Its result.
     pub evidence: &'a EvidenceResult,
-    /// Its signal.
-    pub signal: &'a str,
     /// Its condition.
     pub when: Option<Condition>,
     /// True if it compares with the past.

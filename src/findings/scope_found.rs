@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Scope;
 use knowledge::alert::Labels;
 use knowledge::clip::clip;
 use knowledge::playbook::nearest;
@@ -32,6 +33,14 @@ pub struct ScopeFound {
     /// The time span in which the pool has data, if it has none at the time of the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSpan>,
+}
+
+impl ScopeFound {
+    /// Returns the scope of a request for the same pool.
+    pub fn again(&self) -> Scope {
+        let replicas = self.named.iter().cloned().collect();
+        Scope { dimensions: self.labels.clone(), replicas, ..Scope::default() }
+    }
 }
 
 /// The time span in which a pool has data: within minutes for the last 30 days, within half an hour before that.

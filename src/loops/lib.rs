@@ -38,27 +38,18 @@ const IDLE: Duration = Duration::from_secs(5);
 /// The running future of one loop.
 type LoopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The parts whose loops are started.
-pub struct LoopParts<'a> {
-    /// The parts that the loops share.
-    pub service: &'a Arc<Service>,
-    /// Answers people in Slack.
-    pub desk: Option<&'a Arc<Desk>>,
-    /// The queue of received alert groups. It outlives a panic of the admit loop.
-    pub inbox: mpsc::Receiver<Received>,
-}
-
 /// Starts the loops, each supervised with the longest allowed time between two of its wake-ups; returns the handle of
-/// the admit loop.
+/// the admit loop. The queue of received alert groups outlives a panic of that loop.
 pub fn start(
     supervisor: &Supervisor,
     tasks: &TaskTracker,
     halt: &CancellationToken,
-    work: LoopParts<'_>,
+    service: &Arc<Service>,
+    desk: Option<&Arc<Desk>>,
+    inbox: mpsc::Receiver<Received>,
 ) -> JoinHandle<()> {
     const OFTEN: Duration = Duration::from_secs(5);
     const SOMETIMES: Duration = Duration::from_secs(60);
-    let LoopParts { service, desk, inbox } = work;
     if let Some(desk) = desk {
         let (desk, halt) = (Arc::clone(desk), halt.clone());
         let followups = move || Arc::clone(&desk).followups_loop(halt.clone());

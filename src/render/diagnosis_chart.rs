@@ -58,7 +58,7 @@ fn panel(
     words: &Phrases,
 ) -> Option<Panel> {
     let e = check.evidence;
-    let fleet = library.signals.get(check.signal)?.fleet;
+    let fleet = library.signals.get(&e.signal)?.fleet;
     let series = series(diagnosis, check, fleet, &history.now, words);
     if series.iter().all(|series| series.points.is_empty()) {
         return None;
@@ -72,11 +72,9 @@ fn panel(
     });
     let before = e.baseline.filter(|_| check.past);
     let band = before.map(|before| {
-        history.past.as_ref().and_then(|(by, moments)| band(check.signal, *by, moments, words)).unwrap_or_else(|| {
-            Band {
-                label: words.text("chart-before", &[("value", text(before).into())]),
-                points: history.steps().map(|at| (at, before, before)).collect(),
-            }
+        history.past.as_ref().and_then(|(by, moments)| band(&e.signal, *by, moments, words)).unwrap_or_else(|| Band {
+            label: words.text("chart-before", &[("value", text(before).into())]),
+            points: history.range.steps().map(|at| (at, before, before)).collect(),
         })
     });
     let mut says: Vec<String> = threshold.iter().map(|threshold| threshold.label.clone()).collect();
@@ -108,7 +106,7 @@ fn series(
     now: &Moments,
     words: &Phrases,
 ) -> Vec<ChartSeries> {
-    let of = |seen: &Observations| seen.signals.get(check.signal).cloned();
+    let of = |seen: &Observations| seen.signals.get(&check.evidence.signal).cloned();
     let seen: Vec<_> = now.iter().filter_map(|(at, seen)| Some((*at, of(seen)?))).collect();
     let blamed = diagnosis.outliers();
     let own: Vec<&str> = check.evidence.replicas.iter().map(|r| r.name.as_str()).take(OUTLIERS).collect();

@@ -290,13 +290,8 @@ async fn change(
            diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",
     )
-    .bind(id)
-    .bind(state.as_str())
-    .bind(reason.as_str())
-    .bind(now_ms)
-    .bind(resolved.then_some(now_ms))
-    .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
-    .bind(i64::from(reason == AdmitReason::Refired))
+    .binds((id, state.as_str(), reason.as_str(), now_ms, resolved.then_some(now_ms)))
+    .binds((i64::try_from(left_out).unwrap_or(i64::MAX), i64::from(reason == AdmitReason::Refired)))
     .execute(&mut *db)
     .await?;
     // A failed delivery is retried when the message changes; a suppressed one starts when the alert is seen firing.

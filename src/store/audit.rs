@@ -281,15 +281,8 @@ async fn write_line(db: impl Executor<'_, Database = Any>, entry: &AuditEntry) -
          ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
            result = excluded.result, detail = excluded.detail",
     )
-    .bind(&entry.id)
-    .bind(unix_ms(entry.at))
-    .bind(&entry.who)
-    .bind(&entry.place)
-    .bind(&entry.what)
-    .bind(&entry.incident)
-    .bind(&entry.target)
-    .bind(entry.result.as_str())
-    .bind(&entry.detail)
+    .binds((&entry.id, unix_ms(entry.at), &entry.who, &entry.place, &entry.what, &entry.incident, &entry.target))
+    .binds((entry.result.as_str(), &entry.detail))
     .execute(db)
     .await?;
     Ok(())

@@ -92,14 +92,8 @@ impl Store {
                             THEN 'delivered' ELSE state END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
-        .bind(&delivery.incident)
-        .bind(delivery.sink.as_str())
-        .bind(&delivery.channel)
-        .bind(posted.map(|(to, _)| to))
-        .bind(posted.map(|(_, ts)| ts))
-        .bind(revision)
-        .bind(unix_ms(now))
-        .bind(&effects.thread_state)
+        .binds((&delivery.incident, delivery.sink.as_str(), &delivery.channel, posted.map(|(to, _)| to)))
+        .binds((posted.map(|(_, ts)| ts), revision, unix_ms(now), &effects.thread_state))
         .bind(effects.mention.as_ref().map(|mention| unix_ms(mention.since)))
         .bind(effects.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
@@ -139,12 +133,7 @@ impl Store {
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND posted_ts IS NULL
                AND state IN ('pending', 'failed')",
         )
-        .bind(incident)
-        .bind(channel)
-        .bind(&posted.0)
-        .bind(&posted.1)
-        .bind(unix_ms(now))
-        .bind(&effects.thread_state)
+        .binds((incident, channel, &posted.0, &posted.1, unix_ms(now), &effects.thread_state))
         .bind(effects.mention.as_ref().map(|mention| unix_ms(mention.since)))
         .bind(effects.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
@@ -215,13 +204,8 @@ impl Store {
                began_ms = CASE WHEN $7 = 1 THEN began_ms ELSE NULL END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
-        .bind(&delivery.incident)
-        .bind(delivery.sink.as_str())
-        .bind(&delivery.channel)
-        .bind(unix_ms(due))
-        .bind(note)
-        .bind(i64::from(reason != PostponeReason::Waits))
-        .bind(reason.keeps(delivery.began))
+        .binds((&delivery.incident, delivery.sink.as_str(), &delivery.channel, unix_ms(due), note))
+        .binds((i64::from(reason != PostponeReason::Waits), reason.keeps(delivery.began)))
         .execute(&self.write)
         .await?;
         Ok(())

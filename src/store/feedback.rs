@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -36,13 +37,8 @@ impl Store {
              ON CONFLICT (incident_id, who) DO UPDATE SET at_ms = excluded.at_ms, is_right = excluded.is_right,
                named = excluded.named, cause = excluded.cause, comment = excluded.comment",
         )
-        .bind(&feedback.incident)
-        .bind(&feedback.who)
-        .bind(unix_ms(feedback.at))
-        .bind(i64::from(feedback.is_right))
-        .bind(&feedback.named)
-        .bind(&feedback.cause)
-        .bind(&feedback.comment)
+        .binds((&feedback.incident, &feedback.who, unix_ms(feedback.at), i64::from(feedback.is_right)))
+        .binds((&feedback.named, &feedback.cause, &feedback.comment))
         .execute(&self.write)
         .await?;
         Ok(())

@@ -143,10 +143,7 @@ impl Store {
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
                AND reason <> 'resolved_unseen' AND source = $5",
         )
-        .bind(&incident.group_key)
-        .bind(id)
-        .bind(unix_ms(before(incident.opened_at, DAY)))
-        .bind(unix_ms(incident.opened_at))
+        .binds((&incident.group_key, id, unix_ms(before(incident.opened_at, DAY)), unix_ms(incident.opened_at)))
         .bind(&incident.source)
         .fetch_one(&self.read)
         .await?;

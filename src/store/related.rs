@@ -221,13 +221,8 @@ impl Store {
              WHERE i.state = 'resolved' AND i.resolved_ms <= $4 AND i.reason NOT IN ($5, $6, $7, $8)
                AND l.trait LIKE '[\"labels\"%' ORDER BY i.resolved_ms DESC",
         )
-        .bind(cause)
-        .bind(&incident.id)
-        .bind(LOOKED_AT)
-        .bind(unix_ms(incident.opened_at))
-        .bind(ChangeReason::Stale.as_str())
-        .bind(ChangeReason::Unreadable.as_str())
-        .bind(ChangeReason::ReadableAgain.as_str())
+        .binds((cause, &incident.id, LOOKED_AT, unix_ms(incident.opened_at), ChangeReason::Stale.as_str()))
+        .binds((ChangeReason::Unreadable.as_str(), ChangeReason::ReadableAgain.as_str()))
         .bind(AdmitReason::ResolvedUnseen.as_str())
         .fetch_all(&self.read)
         .await?;

@@ -8,6 +8,7 @@ use sqlx::any::AnyRow;
 use strum::IntoStaticStr;
 
 use super::refusals::accepts;
+use super::values::BindValues;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -78,13 +79,8 @@ impl Store {
              WHERE NOT EXISTS (SELECT 1 FROM weeklies WHERE channel = $2 AND until_ms > $4 - $7)
              ON CONFLICT (id) DO NOTHING RETURNING state",
         )
-        .bind(&weekly.id)
-        .bind(&weekly.channel)
-        .bind(unix_ms(weekly.since))
-        .bind(unix_ms(weekly.until))
-        .bind(unix_ms(now))
-        .bind(i64::from(weekly.is_late(now)))
-        .bind(WEEKLY_WITHIN_MS)
+        .binds((&weekly.id, &weekly.channel, unix_ms(weekly.since), unix_ms(weekly.until), unix_ms(now)))
+        .binds((i64::from(weekly.is_late(now)), WEEKLY_WITHIN_MS))
         .fetch_optional(&self.write)
         .await?;
         Ok(written.map(|row| row.try_get::<String, _>("state")).transpose()?.is_some_and(|state| state == "pending"))

@@ -124,12 +124,7 @@ impl Store {
                  WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5
                    AND COALESCE(posted_ts, '') = $7 AND COALESCE(began_ms, 0) = $8",
             )
-            .bind(unix_ms(now))
-            .bind(lease_ms)
-            .bind(&delivery.incident)
-            .bind(delivery.sink.as_str())
-            .bind(&delivery.channel)
-            .bind(&*self.me)
+            .binds((unix_ms(now), lease_ms, &delivery.incident, delivery.sink.as_str(), &delivery.channel, &*self.me))
             .bind(posted_ts(delivery.posted.as_ref()))
             .bind(delivery.began.map_or(0, unix_ms)),
             PendingWork::Digest(digest) => sqlx::query(

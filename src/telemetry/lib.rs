@@ -19,9 +19,6 @@ use tracing_subscriber::EnvFilter;
 /// Histogram buckets in seconds: from a cached answer to a deadline.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// Histogram buckets for the duration of a bundle in seconds, including the time in the queue: up to several deadlines.
-const BUNDLE_SECONDS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0];
-
 /// Labels of a metric: names and values.
 type Labels<const N: usize> = [(&'static str, String); N];
 type ByResult = Family<Labels<1>, Counter>;
@@ -91,7 +88,8 @@ metrics! {
     inbound: Family<Labels<2>, Counter>, "slack_inbound", "Requests of people in Slack, by kind and result";
     acts: Family<Labels<2>, Counter>, "acts", "Buttons and commands that act, by result";
     bundles: ByResult, "bundles", "Bundles asked for, by what became of them";
-    bundle_seconds: Histogram = Histogram::new(BUNDLE_SECONDS),
+    // With the time in the queue: up to several deadlines.
+    bundle_seconds: Histogram = Histogram::new([0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0]),
         "bundle_duration_seconds", "From the question to the file";
     bundle_bytes: Histogram = Histogram::new(exponential_buckets(65_536.0, 4.0, 8)),
         "bundle_size_bytes", "Size of a bundle's file";

@@ -127,7 +127,7 @@ async fn download(
                 "The bundle {name} is not here. Bundles are kept for {} and while all together are small enough; and \
                  with several replicas of llm-diagnose one stands on the disk of the replica that made it. Have it made \
                  again: `/llm-diagnose bundle {}`.\n",
-                clock::human_duration(directory.retention()),
+                clock::human_duration(directory.config.keep),
                 name.of
             );
             plain(StatusCode::GONE, text)

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bundle::{
     Builds, BundleDirectory, BundleError, BundleLocation, BundleProgress, BundleService, Draft, Links, Name, NoBundle,
-    Options, SourceRegistry, SourceSettings, bundle_message, bundle_progress, make,
+    Options, SourceRegistry, bundle_message, bundle_progress, make,
 };
 use diagnose::LogSources;
 use jiff::Timestamp;
@@ -26,7 +26,7 @@ use redact::RedactionCount;
 use render::Phrases;
 use report::{Report, ReportPart, SourceFindings, Stage};
 use serde_json::Value;
-use service::config::BundleConfig;
+use service::config::{BundleConfig, Config};
 use service::{Signer, Subject};
 
 use sources::exporter;
@@ -48,12 +48,14 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: BundleConfi
     // Whatever machine this runs on.
     let config = BundleConfig { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
     Arc::new(BundleService {
-        store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
         registry: registry(notifier),
         directory: BundleDirectory::open(&config, dir).unwrap(),
-        config,
-        links: Links::new(Arc::new(Signer::new(&[7; 32]).unwrap()), "", Duration::from_secs(60)),
+        links: Links {
+            signer: Arc::new(Signer::new(&[7; 32]).unwrap()),
+            public_url: String::new(),
+            good_for: Duration::from_secs(60),
+        },
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
         builds: Builds::default(),
@@ -61,14 +63,12 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: BundleConfi
 }
 
 fn registry(notifier: &Notifier) -> SourceRegistry {
-    let settings = SourceSettings {
-        exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
-        diagnosing: &diagnose::Config::default(),
-        redactor: &notifier.redactor,
-    };
+    let exporters = exporter::Config { learn: false, ..exporter::Config::default() };
+    let config = Config { exporters, ..Config::default() };
     let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
     let logs = LogSources::default();
-    SourceRegistry::new(library, words, notifier.prometheus.clone(), ExporterReader::new(&[]).unwrap(), logs, settings)
+    let (reader, redactor) = (ExporterReader::new(&[]).unwrap(), notifier.redactor.clone());
+    SourceRegistry::new(&config, library, words, notifier.prometheus.clone(), reader, logs, redactor)
 }
 
 /// The `summary.json` of a bundle; fails for what is no whole zip.
@@ -168,7 +168,7 @@ async fn who_asks_for_what_is_being_made_joins_and_gets_the_same_file() {
     let (one, other) = (one.unwrap(), other.unwrap());
     assert!(Arc::ptr_eq(&one, &other));
     assert_eq!(kept.bundles(), [one.name.to_string()]);
-    assert_eq!((mode(service.directory.dir()), mode(&one.path)), (0o700, 0o600));
+    assert_eq!((mode(&service.directory.dir), mode(&one.path)), (0o700, 0o600));
     let bytes = std::fs::read(&one.path).unwrap();
     assert_eq!(bytes.len() as u64, one.bytes);
     assert_eq!(summary(&bytes)["incident"]["id"], kept.incident.as_str());
@@ -233,7 +233,7 @@ async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file(
 async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
     let options = Options { file_bytes, ..Options::of(&BundleConfig::default()) };
     let sources = registry(&kept.notifier).sources(&[], Vec::new(), Vec::new());
-    let made = make(&sources, &kept.subject().await, &options, draft.part(), &BundleProgress::default()).await;
+    let made = make(&sources, &kept.subject().await, &options, &draft.part, &BundleProgress::default()).await;
     draft.explain(made.unwrap_err()).to_string()
 }
 
@@ -265,8 +265,8 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     let left = dir.join("llm-diagnose-F-20261120T110000Z.zip.part");
     std::fs::write(&left, "half").unwrap();
     BundleDirectory::open(&config, state.path()).unwrap();
-    assert!(!left.exists() && draft.part().exists());
-    std::fs::write(draft.part(), "whole").unwrap();
+    assert!(!left.exists() && draft.part.exists());
+    std::fs::write(&draft.part, "whole").unwrap();
     let path = draft.publish(true).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(directory.list(Some("E")).unwrap().len(), 1);

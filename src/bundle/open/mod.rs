@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use diagnose::{ExtraSources, LogSources, diagnose_with};
-use findings::{Baseline, Diagnosis, Request, Scope};
+use findings::{Baseline, Diagnosis, Request};
 use knowledge::playbook::Library;
 use logs::Log;
 use prom::{PromError, Prometheus};
@@ -119,21 +119,13 @@ pub fn request(report: &Report) -> Option<Request> {
         Some(screening) => screening.asked.clone().unwrap_or_default(),
         None => diagnosis.symptom.playbook.clone(),
     };
+    let window = Duration::from_secs(diagnosis.window_seconds.max(1));
     Some(Request {
         playbook,
         screen: diagnosis.screening.is_some(),
-        rules: Vec::new(),
-        scope: Scope {
-            dimensions: diagnosis.scope.labels.clone(),
-            replicas: diagnosis.scope.named.iter().cloned().collect(),
-            ..Scope::default()
-        },
-        at: diagnosis.at,
         since: report.asked.since,
-        window: Duration::from_secs(diagnosis.window_seconds.max(1)),
-        is_young: false,
         baseline: report.asked.baseline_seconds.map_or(Baseline::Off, |by| Baseline::Earlier(Duration::from_secs(by))),
-        deadline: DEADLINE,
+        ..Request::without_past(diagnosis.scope.again(), diagnosis.at, window, DEADLINE)
     })
 }
 

@@ -24,12 +24,7 @@ use slack::Destination;
 use store::{AuditResult, Incident};
 
 /// Timeout for the upload, in addition to the build.
-const UPLOAD: Duration = Duration::from_secs(120);
-
-/// Returns the longest time for a bundle and its upload.
-pub(super) fn within(bundles: &BundleService) -> Duration {
-    bundles.max_wait() + UPLOAD
-}
+pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
 /// Handles the command.
 pub(super) async fn run(desk: &Desk, caller: Caller<'_>, reply: &Reply<'_>, of: &OfIncident) {
@@ -59,7 +54,7 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
     };
     let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(caller, log);
-    let time_limit = within(bundles) + ANSWER_WITHIN;
+    let time_limit = bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
     let work = tokio::time::timeout(time_limit, Box::pin(bundle(log, caller, bundles, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
         reply.send_message(&sentence(Tone::Unknown, caller.notifier.words.line("command-late", &[]))).await;
@@ -118,7 +113,7 @@ async fn hand_over(
 ) -> Message {
     let (id, words) = (short_id(&incident.id), &caller.notifier.words);
     let message = |place, reason| bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
-    let limit = bundles.config.upload_bytes;
+    let limit = bundles.directory.config.upload_bytes;
     let reason = if bundle.bytes > limit {
         words.line("bundle-too-large", &[("most", format_value(limit as f64, Unit::Bytes).into())])
     } else {

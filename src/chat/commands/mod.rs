@@ -42,7 +42,7 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
         }
     };
     let time_limit = match command {
-        ChatCommand::Bundle(_) => bundle::within(&desk.bundles),
+        ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
         _ => config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.

@@ -30,8 +30,8 @@ use render::Phrases;
 
 use app::stop_signals::StopSignals;
 use bundle::{
-    BuiltBundle, BundleLocation, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources,
-    bundle_message, directory,
+    BuiltBundle, BundleLocation, BundleProgress, Draft, Name, Options, SourceRegistry, Sources, bundle_message,
+    directory,
 };
 use service::config::Config;
 use service::{Subject, around};
@@ -143,17 +143,15 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
 
 impl BundleContext<'_> {
     async fn registry(&self) -> anyhow::Result<SourceRegistry> {
-        let Config { exporters, diagnose: diagnosing, .. } = &self.config;
         let configured = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)?],
             None => self.config.prometheus.clone(),
         };
         let prometheus = Prometheus::sharing(&configured)?;
-        let redactor = &crate::cli::redactor(&self.library)?;
-        let settings = SourceSettings { exporters, diagnosing, redactor };
+        let redactor = crate::cli::redactor(&self.library)?;
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
-        Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, settings))
+        Ok(SourceRegistry::new(&self.config, library, words, prometheus, self.reader.clone(), logs, redactor))
     }
 
     /// Returns the time range of the bundle.
@@ -210,7 +208,7 @@ impl BundleContext<'_> {
         let progress = BundleProgress::default();
         let mut board = progress.watch();
         let mut lines = ProgressLines::new(args.quiet);
-        let mut build = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
+        let mut build = Box::pin(bundle::make(sources, subject, &options, &draft.part, &progress));
         let result = loop {
             tokio::select! {
                 result = &mut build => break result,

@@ -16,7 +16,7 @@ use crate::observe::plan::{Needs, plan_for};
 use crate::refine::ranges::{observations_at, query_ranges};
 use detect::{PlannedQuery, QueryPurpose, detection, read_detection};
 use findings::{
-    Baseline, DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, Outcome, Request, Scope, ValueSource,
+    Baseline, DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, Outcome, Request, ValueSource,
 };
 use knowledge::alert::Labels;
 use knowledge::clock;
@@ -70,8 +70,12 @@ pub async fn evidence_history<'a>(
         Baseline::Earlier(by) => Some((by, shifted(range, by))),
         Baseline::Off => None,
     };
-    let compared: Vec<PlannedQuery> =
-        asks.list.iter().filter(|ask| checks.iter().any(|e| e.signal == ask.signal && e.past)).cloned().collect();
+    let compared: Vec<PlannedQuery> = asks
+        .list
+        .iter()
+        .filter(|ask| checks.iter().any(|e| e.evidence.signal == ask.signal && e.past))
+        .cloned()
+        .collect();
     let now = query_observations(library, prometheus, &asks.members, &asks.list, range, deadline);
     let past = async {
         let (_, range) = earlier?;
@@ -104,7 +108,7 @@ fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<DecidingChec
         let when = evidence.when.parse::<Condition>().ok();
         let past = when.as_ref().is_some_and(Condition::needs_baseline);
         let peers = when.as_ref().is_some_and(Condition::needs_peers);
-        DecidingCheck { evidence, signal: &evidence.signal, when, past, peers }
+        DecidingCheck { evidence, when, past, peers }
     });
     checks.collect()
 }
@@ -136,21 +140,10 @@ async fn plan_queries(
     if checks.is_empty() {
         return None;
     }
+    let window = Duration::from_secs(diagnosis.window_seconds);
     let request = Request {
         playbook: diagnosis.symptom.playbook.clone(),
-        screen: false,
-        rules: Vec::new(),
-        scope: Scope {
-            dimensions: diagnosis.scope.labels.clone(),
-            replicas: diagnosis.scope.named.iter().cloned().collect(),
-            ..Scope::default()
-        },
-        at: diagnosis.at,
-        since: None,
-        window: Duration::from_secs(diagnosis.window_seconds),
-        is_young: false,
-        baseline: Baseline::Off,
-        deadline: Duration::ZERO,
+        ..Request::without_past(diagnosis.scope.again(), diagnosis.at, window, Duration::ZERO)
     };
     let rows = prometheus.query(&detection(library), request.at, deadline).await.ok()?;
     let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
@@ -158,7 +151,7 @@ async fn plan_queries(
     let outliers = !diagnosis.outliers().is_empty();
     let mut needs = Needs::new();
     for e in checks {
-        needs.entry(e.signal).or_default().replicas = e.peers || outliers || !e.evidence.replicas.is_empty();
+        needs.entry(&e.evidence.signal).or_default().replicas = e.peers || outliers || !e.evidence.replicas.is_empty();
     }
     let plan = plan_for(library, &request, &detection, &needs);
     let (list, pool): (Vec<PlannedQuery>, Vec<PlannedQuery>) =

@@ -204,7 +204,7 @@ fn only_bundles_on_the_disk_of_the_store_give_way_and_the_oldest_first() {
     let state = tempfile::tempdir().unwrap();
     let directory = BundleDirectory::open(&service::config::BundleConfig::default(), state.path()).unwrap();
     let large = |second: u32| {
-        let path = directory.dir().join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
+        let path = directory.dir.join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
         // Its size counts, and no zero needs room.
         fs::File::create(path).unwrap().set_len(20 << 20).unwrap();
     };
