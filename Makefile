@@ -12,7 +12,7 @@ SOAK ?= 30
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill soak slices-check
+.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom dependencies base-images fuzz kill soak slices-check
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -102,6 +102,9 @@ advisories: ## The copy of RustSec's advisories that the tests read, anew; ADVIS
 sbom: ## What the program is built from, as CycloneDX: target/llm-diagnose.cdx.json, part of a release
 	@mkdir -p target
 	CARGO="$(CARGO)" python3 -B tests/lab/scripts/sbom.py >target/llm-diagnose.cdx.json
+
+dependencies: ## How many crates each direct dependency brings: those that nothing else needs, and all below it
+	@CARGO="$(CARGO)" python3 -B tests/lab/scripts/dependencies.py
 
 base-images: ## The base images of config/Dockerfile with their digests of today; asks their registries, with skopeo
 	@sed -n 's/^FROM \([^ @]*\).*/\1/p' config/Dockerfile | while read -r image; do \
