@@ -14,6 +14,7 @@ mod json;
 mod json_lines;
 mod known;
 mod names;
+mod pattern;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -90,7 +91,7 @@ impl Redactor {
     /// Returns a redactor with the same rules for another bundle, with no counts and no known names.
     #[must_use]
     pub fn another(&self, data: &Redaction, anonymize: bool) -> Self {
-        // `new` has compiled the same patterns.
+        // The shipped patterns are tested, and `new` has compiled those of a site.
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data).unwrap_or_default())));
         Self { rules: Arc::clone(&self.rules), names, ..Self::default() }
     }

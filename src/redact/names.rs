@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use regex::Regex;
 
 use super::Kind;
-use super::rules::{MARK, RedactionRuleError, compile, marks};
+use super::pattern::compile;
+use super::rules::{MARK, RedactionRuleError, marks};
 use knowledge::playbook::Redaction;
 
 /// Words in a setting's name that mark a secret.

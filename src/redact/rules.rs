@@ -2,23 +2,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::Regex;
 
+use super::pattern::{Pattern, PatternSet, compile};
 use super::value_check::passes;
 use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
 
 /// The prefix of every placeholder. A placeholder alone is not redacted again.
 pub(super) const MARK: &str = "[redacted: ";
-/// Maximum bytes of a compiled set of patterns.
-const COMPILED: usize = 32 << 20;
-/// Maximum bytes of the cache of a set's lazy DFA, of which each thread that searches has one; a small cache is cleared
-/// and rebuilt all the time. Measured on 1.4 MB of varied text: the caches of all sets and patterns take 45 MiB a thread;
-/// with an eighth of this limit 25 MiB, and two to four times as long.
-const STATES: usize = 32 << 20;
-/// Maximum bytes of the cache of a single pattern.
-const PATTERN_STATES: usize = 8 << 20;
 /// Maximum bytes of the patterns of a group, after their words are expanded; a longer pattern is a group of its own.
 const GROUP: usize = 4_000;
 /// Maximum bytes of a match with an excepted name behind which the search goes on at the name's end. A longer one would
@@ -70,54 +63,6 @@ struct PatternGroup {
     any: PatternSet,
     /// The patterns, each with the index of its rule.
     patterns: Vec<(usize, Pattern)>,
-}
-
-/// Patterns that are searched for in one pass, compiled at the first search: a service that has no alert saves 5 MB.
-#[derive(Debug, Default)]
-struct PatternSet {
-    patterns: Vec<String>,
-    /// `None` if they cannot be compiled.
-    set: OnceLock<Option<RegexSet>>,
-}
-
-impl PatternSet {
-    fn of(patterns: Vec<String>) -> Self {
-        Self { patterns, set: OnceLock::new() }
-    }
-
-    fn compile(&self) -> Result<RegexSet, regex::Error> {
-        RegexSetBuilder::new(&self.patterns).dfa_size_limit(STATES).size_limit(COMPILED).build()
-    }
-
-    /// Returns the indices of the patterns that match; all of them if they cannot be compiled, so that nothing stays.
-    fn matches(&self, text: &str) -> Vec<usize> {
-        match self.set.get_or_init(|| self.compile().ok()) {
-            Some(set) => set.matches(text).into_iter().collect(),
-            None => (0..self.patterns.len()).collect(),
-        }
-    }
-}
-
-/// A pattern, compiled at its first use: few patterns find anything, and all of them together take 6 MB.
-#[derive(Debug)]
-struct Pattern {
-    text: String,
-    regex: OnceLock<Option<Regex>>,
-}
-
-impl Pattern {
-    fn of(text: String) -> Self {
-        Self { text, regex: OnceLock::new() }
-    }
-
-    /// Returns the compiled pattern; `None` if it cannot be compiled.
-    fn regex(&self) -> Option<&Regex> {
-        self.regex.get_or_init(|| compile(&self.text).ok()).as_ref()
-    }
-
-    fn is_match(&self, text: &str) -> bool {
-        self.regex().is_some_and(|regex| regex.is_match(text))
-    }
 }
 
 /// Patterns of names, each with the index of its rule.
@@ -349,11 +294,6 @@ impl RedactionRules {
     pub(super) fn harmless(&self, rule: usize, value: &str) -> bool {
         value.is_empty() || is_mark(value) || self.rules.get(rule).is_some_and(|rule| rule.excepts(value))
     }
-}
-
-/// Compiles a pattern; what a set can compile, it can compile alone.
-pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).dfa_size_limit(PATTERN_STATES).size_limit(COMPILED).build()
 }
 
 /// Expands the words in a pattern.

@@ -88,18 +88,15 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
         *first = latency::explained(std::mem::take(first), best, words);
     }
     let meaning = Line::default().plain(best.meaning.trim().replace('\n', " "));
-    lines.extend(about_chain(diagnosis, best, meaning, words));
+    lines.extend(affected_replicas_line(best, words));
+    lines.extend(about_chain(diagnosis, meaning, words));
     Some(Block::Section(title, lines))
 }
 
-/// Returns the lines about the best chain: the affected replicas, the past, the times, its meaning, other causes.
-pub(super) fn about_chain(diagnosis: &Diagnosis, best: &CauseFound, meaning: Line, words: &Phrases) -> Vec<Line> {
-    let before = [
-        affected_replicas_line(best, words),
-        compared::of_chain(diagnosis, words),
-        story(diagnosis, words),
-        misfit(diagnosis, Duration::ZERO, words),
-    ];
+/// Returns the lines about the best chain: the past, the times, its meaning, other causes.
+pub(super) fn about_chain(diagnosis: &Diagnosis, meaning: Line, words: &Phrases) -> Vec<Line> {
+    let before =
+        [compared::of_chain(diagnosis, words), story(diagnosis, words), misfit(diagnosis, Duration::ZERO, words)];
     let meaning = (!meaning.text().is_empty()).then_some(meaning);
     before.into_iter().chain([meaning, other_causes(diagnosis, words)]).flatten().collect()
 }

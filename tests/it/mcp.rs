@@ -3,7 +3,7 @@
 use reqwest::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
-use crate::api::{client, printed};
+use crate::api::{answered, client, printed};
 use crate::chains::moment;
 use crate::harness::{assert_clean, innocent, planted, shared};
 use crate::running::{BINARY, CHANNEL, NOWHERE, Running, group};
@@ -144,6 +144,25 @@ async fn over_http_a_model_reads_incidents_in_both_ages_of_the_protocol() {
     assert_eq!(page.json(&json!({})).send().await.unwrap().status().as_u16(), 403);
     let form = run.http.post(format!("{url}/mcp")).bearer_auth("s3cret").header(CONTENT_TYPE, "text/plain").body("{}");
     assert_eq!(form.send().await.unwrap().status().as_u16(), 415);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_message_gets_an_error_of_json_rpc() {
+    let run = Running::start(NOWHERE).await;
+    let long = format!("\"{}\"", "x".repeat(64 << 10));
+    for (body, status, code) in [
+        ("{", 400, -32700),
+        ("[]", 400, -32600),
+        (r#"{"jsonrpc":"2.0","id":1}"#, 400, -32600),
+        (long.as_str(), 413, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#, 200, -32601),
+    ] {
+        let post = run.http.post(format!("{}/mcp", run.service.url)).header(CONTENT_TYPE, "application/json");
+        let post = post.header("Accept", "application/json, text/event-stream").body(body.to_owned());
+        let (found, _, answer) = answered(post).await;
+        assert_eq!((found, &answer["jsonrpc"]), (status, &json!("2.0")), "{body:.40}: {answer}");
+        assert_eq!(answer["error"]["code"], json!(code), "{body:.40}: {answer}");
+    }
 }
 
 #[tokio::test]

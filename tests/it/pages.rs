@@ -193,6 +193,18 @@ async fn a_browser_sees_the_incident_end_and_keeps_what_its_reader_opened() {
 }
 
 #[tokio::test]
+async fn on_a_small_phone_the_first_incident_is_on_the_first_screen() {
+    let run = Running::start(NOWHERE).await;
+    incident(&run, "Strange", "critical", &["a"]).await;
+    let mut browser = Browser::start().await;
+    let phone = json!({ "width": 375, "height": 667, "deviceScaleFactor": 1, "mobile": true });
+    browser.call("Emulation.setDeviceMetricsOverride", phone).await;
+    browser.open(&format!("{}/incidents", run.service.url)).await;
+    let end = "document.querySelector('.row').getBoundingClientRect().bottom <= window.innerHeight";
+    assert_eq!(browser.value(end).await, json!(true));
+}
+
+#[tokio::test]
 async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
     let run = Running::start(NOWHERE).await;
     let id = incident(&run, "Strange", "critical", &["a"]).await;

@@ -15,7 +15,7 @@ pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Ve
         None => full_diagnosis::explain_no_root_cause(diagnosis, words).into_iter().map(paragraph).collect(),
         Some(root) => {
             let meaning = Line::of(root.meaning.trim());
-            let about = full_diagnosis::about_chain(diagnosis, root, meaning, words);
+            let about = full_diagnosis::about_chain(diagnosis, meaning, words);
             let hand = |whom: &String| words.line("report-escalate", &[("whom", whom.as_str().into())]);
             let about = about.into_iter().chain(root.escalate.as_ref().map(hand)).map(paragraph);
             [chain(diagnosis, root, words)].into_iter().chain(about).collect()

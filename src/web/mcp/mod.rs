@@ -34,7 +34,7 @@ use sources::exporter::ExporterReader;
 use store::Store;
 
 /// The largest request over HTTP, in bytes.
-const LARGEST: usize = 64 << 10;
+pub(super) const LARGEST: usize = 64 << 10;
 /// The instructions for a model about the server as a whole.
 const INSTRUCTIONS: &str = "llm-diagnose finds out why LLM serving pools (vLLM, SGLang, gateways, GPUs) are slow or \
     failing, from their metrics. Begin with get_health or list_incidents; diagnose a pool by a part of its name; explain \
