@@ -134,7 +134,7 @@ pub struct CheckCoverage {
 pub struct PoolHealth {
     /// `cluster`, `namespace`, `model`, as far as its series have these labels.
     pub labels: Labels,
-    /// The configured name of the Prometheus.
+    /// The configured name of the Prometheus; its address if another one has this name.
     pub prometheus: String,
     /// The engines and exporters with metrics of it.
     pub engines: Vec<EngineFound>,

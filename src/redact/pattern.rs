@@ -26,15 +26,24 @@ impl PatternSet {
         Self { patterns, set: OnceLock::new() }
     }
 
-    pub(super) fn compile(&self) -> Result<RegexSet, regex::Error> {
+    fn compile(&self) -> Result<RegexSet, regex::Error> {
         RegexSetBuilder::new(&self.patterns).dfa_size_limit(STATES).size_limit(COMPILED).build()
     }
 
-    /// Returns the indices of the patterns that match; all of them if they cannot be compiled, so that nothing stays.
+    /// Compiles the patterns before the first search, to find wrong ones.
+    pub(super) fn try_compile(&self) -> Result<(), regex::Error> {
+        let set = self.compile()?;
+        self.set.get_or_init(|| Some(set));
+        Ok(())
+    }
+
+    /// Returns the indices of the patterns that match. If they cannot be compiled together, each is tried alone, and one
+    /// that cannot be compiled at all counts as a match.
     pub(super) fn matches(&self, text: &str) -> Vec<usize> {
+        let matches_alone = |pattern: &String| compile(pattern).map_or(true, |regex| regex.is_match(text));
         match self.set.get_or_init(|| self.compile().ok()) {
             Some(set) => set.matches(text).into_iter().collect(),
-            None => (0..self.patterns.len()).collect(),
+            None => (0..self.patterns.len()).filter(|i| matches_alone(&self.patterns[*i])).collect(),
         }
     }
 }

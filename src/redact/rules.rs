@@ -114,8 +114,8 @@ impl RedactionRules {
         let mut texts: Vec<(usize, Pattern)> = Vec::new();
         // Rules share their exceptions.
         let mut shared: BTreeMap<String, Arc<Pattern>> = BTreeMap::new();
-        let mut rules = Self::default();
-        rules.common = data.common.iter().map(|word| word.to_lowercase()).collect();
+        let mut rules =
+            Self { common: data.common.iter().map(|word| word.to_lowercase()).collect(), ..Self::default() };
         for (index, rule) in data.rules.iter().enumerate() {
             let mut optional = |pattern: &Option<String>| -> Result<Option<Arc<Pattern>>, RedactionRuleError> {
                 let Some(pattern) = pattern else { return Ok(None) };
@@ -165,7 +165,7 @@ impl RedactionRules {
     /// Compiles all patterns, to find wrong ones.
     fn try_compile(&self) -> Result<(), RedactionRuleError> {
         let try_set = |set: &PatternSet, of: &[usize]| {
-            let Err(error) = set.compile() else { return Ok(()) };
+            let Err(error) = set.try_compile() else { return Ok(()) };
             // Each pattern alone takes too long to compile at every start.
             let wrong = set.patterns.iter().zip(of).find_map(|(text, rule)| Some((*rule, compile(text).err()?)));
             Err(match wrong {

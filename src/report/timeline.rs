@@ -21,7 +21,7 @@ pub struct Logged<'a> {
     pub at: Timestamp,
     /// The kind of event: `notified`, `diagnosed`, `posted`.
     pub what: &'a str,
-    /// Details: of a diagnosis the title of its cause, or `none`.
+    /// Details: of a diagnosis the title of its cause, its id if that is unknown, or `none`.
     pub detail: &'a str,
 }
 

@@ -50,6 +50,7 @@ async fn refuse_broken(request: Request, next: Next) -> Response {
         (status, Json(json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } })))
             .into_response()
     };
+    // Of a connection that broke nobody reads the answer.
     let Ok(body) = to_bytes(body, LARGEST).await else {
         let message = format!("a message has at most {LARGEST} bytes");
         return refused(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::INVALID_REQUEST, message);

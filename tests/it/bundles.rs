@@ -121,13 +121,18 @@ impl Kept {
     }
 
     async fn subject(&self) -> Subject {
+        self.subject_after(&[]).await
+    }
+
+    /// The subject whose log has these events.
+    async fn subject_after(&self, events: &[store::IncidentEvent]) -> Subject {
         let incident = self.store.incident(&self.incident).await.unwrap().unwrap();
         let diagnosing = diagnose::Config::default();
         Subject::of_incident(
             library(),
             incident,
             "late".to_owned(),
-            &[],
+            events,
             &diagnosing,
             Duration::from_secs(60),
             clock::now(),
@@ -157,6 +162,18 @@ async fn incident(store: &Store, name: &str) -> String {
 
 fn mode(path: &Path) -> u32 {
     std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions()) & 0o777
+}
+
+#[tokio::test]
+async fn the_timeline_has_the_titles_of_causes_and_the_id_of_an_unknown_one() {
+    let kept = Kept::new().await;
+    let diagnosed =
+        |cause: &str| store::IncidentEvent { at: clock::now(), what: "diagnosed".to_owned(), detail: cause.to_owned() };
+    let subject = kept.subject_after(&[diagnosed("slot-limit"), diagnosed("of-a-former-version")]).await;
+    let texts: Vec<&str> = subject.happened.iter().map(|happened| happened.what.as_str()).collect();
+    for text in ["diagnosed: max_num_seqs reached: all batch slots are taken", "diagnosed: of-a-former-version"] {
+        assert!(texts.contains(&text), "{texts:?}");
+    }
 }
 
 #[tokio::test]

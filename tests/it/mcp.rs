@@ -1,9 +1,9 @@
 //! The Model Context Protocol as models' clients use it: the client of PyPI's `mcp`, over both transports.
 
-use reqwest::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use reqwest::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
-use crate::api::{answered, client, printed};
+use crate::api::{answered, client, get, printed};
 use crate::chains::moment;
 use crate::harness::{assert_clean, innocent, planted, shared};
 use crate::running::{BINARY, CHANNEL, NOWHERE, Running, group};
@@ -163,6 +163,8 @@ async fn a_body_that_is_no_message_gets_an_error_of_json_rpc() {
         assert_eq!((found, &answer["jsonrpc"]), (status, &json!("2.0")), "{body:.40}: {answer}");
         assert_eq!(answer["error"]["code"], json!(code), "{body:.40}: {answer}");
     }
+    let (found, headers, _) = get(&run, "/mcp").await;
+    assert_eq!((found, headers[ALLOW].to_str().unwrap()), (405, "POST"));
 }
 
 #[tokio::test]

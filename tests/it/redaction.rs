@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::io::{Cursor, Write};
 
-use knowledge::playbook;
-use knowledge::playbook::{Lint, Redaction};
+use knowledge::playbook::{self, Lint, Redaction};
 use message::Line;
 use service::config::Config;
 
@@ -351,6 +350,11 @@ fn a_rule_that_cannot_be_used_is_told_with_its_line() {
     let problems = authoring::check::lint(&library);
     assert!(problems.iter().any(|p| p.lint == Lint::RedactionPattern && p.line == 3), "{problems:?}");
     Redactor::new(&library.redaction, false).unwrap_err();
+    for part in ["keys: ['(?=x)']", "unless_name: '(?=x)'", "unless_value: '(?=x)'"] {
+        let own = format!("schema: 1\nrules: [{{ id: bad, title: bad, {part}, examples: [] }}]\n");
+        std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
+        assert!(Redactor::new(&playbook::load(Some(directory.path())).unwrap().redaction, false).is_err(), "{part}");
+    }
     let endless = Redaction {
         words: [("a".to_owned(), "{b}{b}".to_owned()), ("b".to_owned(), "{a}{a}".to_owned())].into(),
         rules: vec![playbook::RedactionRule { id: "x".into(), text: vec!["{a}".into()], ..Default::default() }],

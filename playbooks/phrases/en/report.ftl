@@ -22,6 +22,7 @@ report-all = { $total ->
 report-some = { $n } of { $total } replicas
 report-agree = { $sure }; { $agree } of { $known } checks agree
 report-no-cause = no cause yet
+report-absent = none: the symptom is not there
 report-nothing = none: nothing is abnormal
 report-on-it = Acknowledged by
 report-nobody = nobody yet

@@ -31,7 +31,7 @@ pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
     for rule in &data.rules {
         let mut check = Check { rule, file: file(&rule.id), problems };
         check.shape(&mut ids);
-        let alone = Redaction { rules: vec![rule.clone()], ..data.clone() };
+        let alone = Redaction { rules: vec![rule.clone()], has_own: false, ..data.clone() };
         // All rules compile together, so each one does.
         if let Ok(alone) = Redactor::new(&alone, false) {
             check.examples(&alone, &all);

@@ -72,7 +72,15 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         health.notes.push(format!("no configured Prometheus has the labels {}", label_list(&query.scope)));
     }
     let mut states = Vec::new();
-    for (part, (prometheus, _)) in parts.into_iter().zip(&fitting) {
+    // Servers without a name of their own are told apart by their addresses.
+    let name_of = |prometheus: &Prometheus| match fitting.iter().filter(|(one, _)| one.name == prometheus.name).count()
+    {
+        0 | 1 => prometheus.name.clone(),
+        _ => prometheus.url.to_string(),
+    };
+    for (mut part, (prometheus, _)) in parts.into_iter().zip(&fitting) {
+        let name = name_of(prometheus);
+        part.pools.iter_mut().for_each(|pool| pool.prometheus.clone_from(&name));
         states.extend(part.pools.iter().map(|pool| pool.state));
         if part.away || part.incomplete.is_some() {
             states.push(HealthState::Unknown);
@@ -82,7 +90,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         health.left_out += part.left_out;
         health.notes.extend(part.notes.into_iter().map(|note| match fitting.len() {
             1 => note,
-            _ => format!("{}: {note}", prometheus.name),
+            _ => format!("{name}: {note}"),
         }));
         health.problems.extend(part.problems);
         health.queries += part.queries;

@@ -3,7 +3,7 @@
 //! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses, or whose
 //! answer is too large, is repeated query by query, so that one bad query costs only itself. Packs of replicas' values are
 //! small in a large pool: Prometheus compares the rows of a pack with each other, on one core. Queries on histograms are sent alone,
-//! after the others and a few at a time: a slow one costs only itself as well.
+//! a few at a time, when all but the last pack of the others have answered: a slow one costs only itself as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const MAX_LIGHT: usize = 14;
 const MAX_LIGHT_OF_MANY: [usize; 2] = [10, 4];
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
-/// Light packs without an answer beside which heavy queries run: the last one keeps a single core busy.
+/// Light packs without an answer beside which heavy queries run: Prometheus evaluates the last one on a single core.
 const LAST_LIGHT: usize = 1;
 /// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
 const LIGHT_FIRST: u32 = 4;
@@ -230,18 +230,46 @@ mod tests {
 
     use super::*;
     use knowledge::clock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Notify;
     use tokio::sync::oneshot;
+
+    fn ask(query: &str, at: Timestamp) -> PlannedQuery {
+        let (signal, engine) = (String::new(), String::new());
+        PlannedQuery { signal, engine, purpose: QueryPurpose::Pool, query: query.to_owned(), at }
+    }
+
+    #[tokio::test]
+    async fn a_histogram_waits_for_all_light_packs_but_the_last_one() {
+        let now = clock::now();
+        let earlier = |seconds| clock::before(now, Duration::from_secs(seconds));
+        // Queries of different times are not sent together.
+        let asks = [ask("a", now), ask("a", earlier(60)), ask("a", earlier(120)), ask("b_bucket", now)];
+        let packs = pack(&asks, 0);
+        assert_eq!(packs, [[0], [1], [2], [3]]);
+        let (answered, heavy) = (&AtomicUsize::new(0), &Notify::new());
+        let asking = (0..packs.len()).map(|i| async move {
+            match i {
+                0 => {}
+                1 => tokio::task::yield_now().await,
+                // The last light pack answers once the histogram has.
+                2 => heavy.notified().await,
+                _ => {
+                    assert_eq!(answered.load(Ordering::Relaxed), 2);
+                    heavy.notify_one();
+                }
+            }
+            answered.fetch_add(1, Ordering::Relaxed);
+            i
+        });
+        let answers = light_first(&asks, &packs, asking.collect(), Instant::now() + Duration::from_secs(120));
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), answers).await.unwrap(), [0, 1, 2, 3]);
+    }
 
     #[tokio::test]
     async fn a_late_histogram_holds_back_none_of_those_after_it() {
-        let ask = |query: &str| PlannedQuery {
-            signal: String::new(),
-            engine: String::new(),
-            purpose: QueryPurpose::Pool,
-            query: query.to_owned(),
-            at: clock::now(),
-        };
-        let asks: Vec<PlannedQuery> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
+        let now = clock::now();
+        let asks = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(|query| ask(query, now));
         let packs = pack(&asks, 0);
         assert_eq!(packs.len(), 5);
         // The first histogram answers only once the last one has.

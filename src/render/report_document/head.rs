@@ -115,10 +115,14 @@ fn facts_of(
 /// Names the cause, with its probability and the number of checks that agree.
 fn cause(diagnosis: Option<&Diagnosis>, words: &Phrases) -> Line {
     let Some(root) = diagnosis.and_then(Diagnosis::root) else {
-        let key = match diagnosis.map(|diagnosis| diagnosis.symptom.verdict) {
-            Some(SymptomVerdict::Absent) => "report-nothing",
-            Some(_) => "why-nothing",
-            None => "report-no-cause",
+        let is_calm = |diagnosis: &Diagnosis| {
+            diagnosis.screening.as_ref().is_some_and(|screened| screened.also.is_empty() && screened.slight.is_empty())
+        };
+        let key = match diagnosis.map(|diagnosis| (diagnosis.symptom.verdict, is_calm(diagnosis))) {
+            Some((SymptomVerdict::Absent, true)) => "report-nothing",
+            Some((SymptomVerdict::Absent, false)) => "report-absent",
+            Some((SymptomVerdict::Confirmed, _)) => "why-nothing",
+            Some((SymptomVerdict::NoData, _)) | None => "report-no-cause",
         };
         return words.line(key, &[]);
     };
