@@ -77,8 +77,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Reads the rules; the first text compiles them, which takes a fifth of a second: do it once, then call [`Self::another`]
-    /// for each bundle.
+    /// Reads the rules; the first text compiles them, which is slow: do it once, then call [`Self::another`] for each bundle.
     ///
     /// # Errors
     /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.

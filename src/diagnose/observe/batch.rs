@@ -143,7 +143,7 @@ pub(crate) async fn query_all(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Returns the answers of the packs in order: light packs run at once, heavy ones when all but the last of them have answered.
+/// Returns the answers of the packs in order: light packs run at once, heavy ones when all light ones but one have answered.
 pub(crate) async fn light_first<F: Future>(
     asks: &[PlannedQuery],
     packs: &[Vec<usize>],
