@@ -10,9 +10,12 @@ MINUTES ?= 10
 # How often `make kill` kills at random moments, on each database.
 SOAK ?= 30
 KILLS ?= 200
+# What `make benchmark` asks, and where the adapters are.
+TOOLS ?=
+ADAPTERS ?= tests/captures/adapters
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom dependencies base-images fuzz kill soak slices-check
+.PHONY: help release deb chart chart-push demo pictures test test-fast lint scenarios bench generate packages build dashboard-check kubernetes-check release-check release-dry-run image-check upgrade-check captures benchmark testbed advisories sbom dependencies base-images fuzz kill soak slices-check
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -23,6 +26,8 @@ packages:
 build: ## Both programs: the product and what the demo runs it against
 	$(CARGO) build --workspace
 
+# No path of the machine gets into it: the same commit gives the same bytes everywhere.
+release: export RUSTFLAGS += --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo
 release: ## The program of a release, target/release/llm-diagnose; its --version names the commit
 	LLM_DIAGNOSE_COMMIT="$${LLM_DIAGNOSE_COMMIT-$$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)}" \
 		$(CARGO) build --release --locked --bin llm-diagnose
@@ -61,6 +66,15 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 captures: packages ## Every capture of a real server, in nine ways: docs/accuracy.md
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
 
+benchmark: packages ## Any tool about the captures, graded: docs/benchmark.md; TOOLS="llm-diagnose vllm-doctor", ADAPTERS=dir, ONLY=vllm., SERVE=1
+	@# Other tools come from PyPI, each into an environment of its own, and only if they are named.
+	@for tool in $(TOOLS); do \
+		package=$$(sed -n 's/^package: *//p' "$(ADAPTERS)/$$tool.yaml" 2>/dev/null); own="target/benchmark/$$tool"; \
+		[ -z "$$package" ] || [ -e "$$own/$$package" ] || { python3 -m venv --clear "$$own" && \
+			"$$own/bin/pip" install --quiet --disable-pip-version-check "$$package" && touch "$$own/$$package"; } || exit 1; done
+	$(CARGO) test --locked --test captures -- --benchmark --adapters '$(ADAPTERS)' $(foreach tool,$(TOOLS),--tool $(tool)) \
+		$(if $(ONLY),--only '$(ONLY)') $(if $(SERVE),--serve)
+
 slices-check: ## Whether the program compiles without each feature that is a slice
 	python3 -B tests/slices.py
 
@@ -84,11 +98,27 @@ soak: packages ## The service for SOAK=30 minutes under pools that flap; nothing
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh
 
-kubernetes-check: ## The Helm chart against the manifests in config/kubernetes*, and both against Kubernetes' schemas
+# An `oci://` address of a registry that `helm registry login` knows; HELM_PUSH has more flags of `helm push`.
+CHARTS ?=
+HELM ?= helm
+CHART_DIR ?= target/chart
+chart: ## The chart as an archive, target/chart/llm-diagnose-VERSION.tgz
+	@mkdir -p $(CHART_DIR)
+	$(HELM) package config/helm/llm-diagnose --destination $(CHART_DIR)
+
+chart-push: chart ## The same into an OCI registry: CHARTS=oci://ghcr.io/llm-diagnose/charts
+	@test -n '$(CHARTS)' || { echo 'chart-push: name the registry, CHARTS=oci://HOST/PATH'; exit 1; }
+	$(HELM) push $(HELM_PUSH) $(CHART_DIR)/llm-diagnose-$$(sed -n 's/^version: //p' config/helm/llm-diagnose/Chart.yaml).tgz $(CHARTS)
+
+kubernetes-check: ## The Helm chart against the manifests in config/kubernetes*, both against Kubernetes' schemas, and the chart from a registry
+	@sh tests/lab/scripts/ensure-packages.sh docker-registry
 	@sh tests/lab/scripts/kubernetes.sh check
 
 release-check: ## Lints of what a release is made with: Dockerfile, workflow, the scripts of Debian's package
 	@sh tests/lab/scripts/release-check.sh
+
+release-dry-run: release-check ## Makes the files of a release twice, as its workflow does, and compares them
+	@PATH="$$PATH:$(CURDIR)/target/kubernetes/tools" target/release-check/venv/bin/python -B tests/lab/scripts/release-dry-run.py
 
 image-check: release ## The image of config/Dockerfile around this program: built with buildah, started, and its size
 	@sh tests/lab/scripts/image-check.sh

@@ -137,6 +137,7 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
         alerts,
         critical: true,
         acknowledged: None,
+        snoozed: false,
         impact: None,
         external_url: String::new(),
         source: String::new(),

@@ -11,6 +11,17 @@ from pathlib import Path
 
 COMMANDS = ["src/cli/mod.rs", "src/cli/command.rs"]
 SLICES = {
+    # Their tables stay in the store's schema.
+    "attention": {
+        "paths": ["src/store/attention.rs"],
+        "wiring": ["src/chat/acts/mod.rs", "src/chat/authority.rs", "src/chat/dispatch.rs", "src/chat/plain_acts.rs",
+                   "src/knowledge/incident/act.rs", "src/loops/housekeeping.rs", "src/notify/digests.rs", "src/notify/lib.rs",
+                   "src/notify/messages.rs", "src/notify/posts.rs", "src/render/buttons.rs", "src/render/notes.rs",
+                   "src/render/view.rs", "src/report/timeline.rs", "src/service/config.rs", "src/slack/config.rs",
+                   "src/slack/lib.rs", "src/store/admission.rs", "src/store/incidents.rs", "src/store/lib.rs",
+                   "src/store/posts.rs", "src/store/retention.rs"],
+        "names": r"[sS]nooz|[rR]emind|\battention\b",
+    },
     "backtest": {
         "paths": ["src/backtest", "src/cli/backtest", "benches/backtest.rs"],
         "wiring": ["Cargo.toml", *COMMANDS, "src/cli/args.rs", "src/cli/generate.rs"],
@@ -64,10 +75,54 @@ SLICES = {
         "names": r"[cC]hart|(?<!')[pP]icture|PICTURE|evidence_history|\bDrawn\b",
     },
     "init": {"paths": ["src/cli/init"], "wiring": COMMANDS, "names": r"\binit\b"},
+    "load test": {
+        "paths": ["src/cli/load_test"],
+        "wiring": ["src/cli/args.rs", "src/cli/diagnose.rs", "src/cli/mod.rs"],
+        "names": r"load_test|FailOn|fail_on",
+    },
+    "login": {
+        "paths": ["src/service/config/oidc.rs", "src/web/login", "src/web/login_routes.rs"],
+        "wiring": ["Cargo.toml", "src/app/doctor/sources.rs", "src/app/prepare.rs", "src/app/run.rs", "src/service/config.rs",
+                   "src/service/config/secrets.rs", "src/service/config/server.rs", "src/web/Cargo.toml", "src/web/guard.rs",
+                   "src/web/lib.rs", "src/web/state.rs"],
+        "names": r"\blogin(?!s)|\bLogin\b|openidconnect|[oO]idc",
+    },
+    "maintenance": {
+        "paths": ["src/chat/commands/maintenance.rs", "src/knowledge/incident/maintenance.rs", "src/loops/maintenance.rs",
+                  "src/notify/maintenance.rs", "src/store/maintenance.rs"],
+        "wiring": ["src/app/run.rs", "src/chat/command/help.rs", "src/chat/command/mod.rs", "src/chat/commands/mod.rs",
+                   "src/chat/intent.rs", "src/knowledge/incident/mod.rs", "src/loops/housekeeping.rs", "src/loops/lib.rs",
+                   "src/notify/lib.rs", "src/notify/pager/mod.rs", "src/render/incident_message.rs", "src/render/notes.rs",
+                   "src/render/view.rs", "src/service/config.rs", "src/store/lib.rs"],
+        "names": r"[mM]aintenance|MAINTENANCE",
+    },
+    "postmortem": {
+        "paths": ["playbooks/tickets/postmortem.yaml", "src/chat/commands/postmortem.rs", "src/cli/postmortem.rs",
+                  "src/service/postmortem.rs"],
+        "wiring": [*COMMANDS, "src/chat/command/help.rs", "src/chat/command/mod.rs", "src/chat/commands/mod.rs",
+                   "src/chat/intent.rs", "src/service/lib.rs"],
+        "names": r"[pP]ostmortem",
+    },
     "selftest": {
         "paths": ["src/app/selftest.rs", "src/cli/selftest.rs"],
         "wiring": ["src/app/lib.rs", *COMMANDS],
         "names": r"\bselftest\b",
+    },
+    "studies": {
+        "paths": ["playbooks/tables/incident-studies.yaml", "src/diagnose/health/incident_studies.rs",
+                  "src/findings/incident_studies.rs", "src/render/incident_studies.rs"],
+        "wiring": ["src/app/doctor/mod.rs", "src/authoring/check/tables.rs", "src/authoring/generate/schema.rs",
+                   "src/authoring/generate/table.rs", "src/cli/args.rs", "src/cli/doctor.rs", "src/cli/init/mod.rs",
+                   "src/diagnose/health/mod.rs", "src/findings/lib.rs", "src/knowledge/playbook/load.rs",
+                   "src/knowledge/playbook/mod.rs", "src/knowledge/playbook/tables.rs", "src/render/lib.rs"],
+        "names": r"[sS]tudies|IncidentClass|args\.coverage|coverage: (bool|false)",
+    },
+    "tenants": {
+        "paths": ["src/facts/tenants.rs", "src/render/report_document/tenants.rs"],
+        "wiring": ["src/authoring/check/facts.rs", "src/facts/collect.rs", "src/facts/lib.rs", "src/findings/facts/mod.rs",
+                   "src/knowledge/playbook/tickets.rs", "src/render/document.rs", "src/render/markdown/ticket.rs", "src/render/report_document/answers.rs",
+                   "src/render/report_document/mod.rs", "src/report/answers.rs", "src/report/lib.rs"],
+        "names": r"[tT]enant",
     },
     "watchdog": {
         "paths": ["src/app/doctor/watchdog.rs", "src/knowledge/alert/watchdog.rs", "src/service/config/watchdog.rs",
@@ -87,7 +142,7 @@ SLICES = {
                    "src/slack/config.rs", "src/slack/lib.rs", "src/store/duplicates.rs", "src/store/lib.rs",
                    "src/store/refusals.rs", "src/store/replicas.rs", "src/store/time.rs", "src/store/unreadable.rs",
                    "src/store/work_queue.rs"],
-        "names": r"\b[wW]eek\b|[wW]eekl(y|ies)|WEEKL",
+        "names": r"\b[wW]eek\b|[wW]eekl(y|ies)|WEEKL|[dD]aily|Summary(Post|Period|Moments)",
     },
 }
 

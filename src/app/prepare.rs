@@ -15,10 +15,11 @@ use prom::Prometheus;
 use redact::Redactor;
 use render::Phrases;
 use service::config::{Config, SlackInlet, bot_token, inlet, secret};
-use service::{Signer, own_key};
+use service::{Signer, known_signer, own_key};
 use slack::Slack;
 use sources::exporter::ExporterReader;
 use telemetry::Metrics;
+use web::Login;
 use web::{Access, Credentials};
 
 /// A configuration and everything that is made of it before the store is opened. To make it is the check of a
@@ -34,6 +35,7 @@ pub(crate) struct Prepared {
     pub inlet: SlackInlet,
     pub credentials: Credentials,
     pub access: Access,
+    pub login: Option<Login>,
     pub redactor: Redactor,
     pub words: Phrases,
     pub pagers: Vec<PagerClient>,
@@ -79,6 +81,7 @@ impl Prepared {
             reader,
             slack,
             inlet,
+            login: config.pages.oidc.as_ref().map(|oidc| Login::new(oidc, &config.public_url)).transpose()?,
             access: Access::new(&config.pages, &credentials, address, &config.public_url)?,
             credentials,
             redactor: Redactor::new(&report::redaction(&library), false)
@@ -89,7 +92,10 @@ impl Prepared {
             logs: LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?,
             bundles: BundleDirectory::open(&config.bundle, &config.state_dir)
                 .context("cannot keep bundles (`bundle.dir`)")?,
-            signer: signer(&config)?,
+            signer: match known_signer(config.bundle.link_key_file.as_deref(), &config.state_dir)? {
+                Some(signer) => signer,
+                None => Signer::new(&own_key(&config.state_dir).context("cannot make the key of download links")?)?,
+            },
             database: config.database.url_file.as_deref().map(secret).transpose()?,
             config,
             library,
@@ -103,18 +109,6 @@ async fn unused(config: &Config, library: &Arc<Library>) -> anyhow::Result<Vec<P
     let library = Arc::clone(library);
     let check = tokio::task::spawn_blocking(move || authoring::check::unused(&library, &dir));
     check.await.context("the check of the playbooks panicked")
-}
-
-/// Creates the signer, with the configured key or the own one.
-///
-/// # Errors
-/// When there is no key, or it is too short.
-fn signer(config: &Config) -> anyhow::Result<Signer> {
-    let key = match &config.bundle.link_key_file {
-        Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
-        None => own_key(&config.state_dir).context("cannot make the key of download links")?,
-    };
-    Ok(Signer::new(&key)?)
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 use crate::doctor;
 use crate::prepare::Prepared;
 use chat::Desk;
+use notify::Maintenance;
 use notify::{HistoryCache, Notifier, Rates};
 use service::config::SlackInlet;
 use service::questions::Turns;
@@ -74,6 +75,7 @@ pub(crate) async fn run(
         can_silence: !config.alertmanagers.is_empty(),
         redactor: prepared.redactor,
         rates: Rates::new(&config.slack),
+        maintenance: Maintenance::new(config.maintenance.clone()),
         history: HistoryCache::default(),
     });
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
@@ -98,6 +100,10 @@ pub(crate) async fn run(
             examine,
         ))
     });
+    // Before anything is delivered: a window that lasts keeps people quiet also after a restart.
+    if let Err(error) = service.notifier.renew_maintenance(service.store.now()).await {
+        warn!(%error, "cannot read the maintenance windows: those of the store hold within seconds");
+    }
     let admitting = loops::start(&supervisor, &tasks, &halt, &service, desk.as_ref(), groups);
     let (slack_state, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
@@ -116,6 +122,7 @@ pub(crate) async fn run(
         bundles,
         signer,
         tasks: tasks.clone(),
+        login: prepared.login.map(Arc::new),
         pages: Arc::new(Pages::new(prepared.access, alertmanagers, per_minute)),
         turns: Turns::default(),
     });
@@ -183,7 +190,7 @@ fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
     }
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!(
-            "download links and forms of the pages are good at the replica that signed them alone: give all of them one `bundle.link_key_file`"
+            "download links, forms of the pages and logins are good at the replica that signed them alone: give all of them one `bundle.link_key_file`"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The bundle's zip file, written entry by entry in a task of its own, so that compression blocks no async task.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -11,6 +11,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::BundleError;
+use super::seal::Hashing;
 
 /// Maximum chunks waiting to be written; with [`CHUNK`] this bounds the memory.
 const WAITING: usize = 16;
@@ -23,7 +24,11 @@ const LEVEL: i64 = 2;
 enum Step {
     Begin(String),
     Bytes(Vec<u8>),
+    Seal(Seal),
 }
+
+/// Makes the last entries from the checksums of all others.
+type Seal = Box<dyn FnOnce(BTreeMap<String, String>) -> Vec<(&'static str, Vec<u8>)> + Send>;
 
 /// A zip file that is being written.
 #[derive(Debug)]
@@ -43,6 +48,7 @@ impl std::fmt::Debug for Step {
         match self {
             Self::Begin(name) => write!(f, "Begin({name})"),
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Seal(_) => write!(f, "Seal"),
         }
     }
 }
@@ -117,6 +123,17 @@ impl Archive {
         self.steps.send(Step::Bytes(bytes)).await.map_err(|_| self.lost())
     }
 
+    /// Adds the last entries, which are made from the checksums of all others.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(super) async fn seal(
+        &self,
+        seal: impl FnOnce(BTreeMap<String, String>) -> Vec<(&'static str, Vec<u8>)> + Send + 'static,
+    ) -> Result<(), BundleError> {
+        self.steps.send(Step::Seal(Box::new(seal))).await.map_err(|_| self.lost())
+    }
+
     /// Returns the reason why nothing more can be written.
     fn lost(&self) -> BundleError {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(BundleError::Stopped)
@@ -175,10 +192,24 @@ impl Seek for Bounded {
 fn write(file: Bounded, steps: &mut mpsc::Receiver<Step>) -> std::io::Result<u64> {
     let mut zip = ZipWriter::new(BufWriter::new(file));
     let options = SimpleFileOptions::default().compression_level(Some(LEVEL)).large_file(true).unix_permissions(0o644);
+    let mut entries: Vec<(String, Hashing)> = Vec::new();
     while let Some(step) = steps.blocking_recv() {
         match step {
-            Step::Begin(name) => zip.start_file(name, options)?,
-            Step::Bytes(bytes) => zip.write_all(&bytes)?,
+            Step::Begin(name) => {
+                zip.start_file(&*name, options)?;
+                entries.push((name, Hashing::default()));
+            }
+            Step::Bytes(bytes) => {
+                zip.write_all(&bytes)?;
+                entries.last_mut().map(|(_, hashing)| hashing.write_all(&bytes)).transpose()?;
+            }
+            Step::Seal(seal) => {
+                let entries = std::mem::take(&mut entries);
+                for (name, bytes) in seal(entries.into_iter().map(|(name, hash)| (name, hash.finish())).collect()) {
+                    zip.start_file(name, options)?;
+                    zip.write_all(&bytes)?;
+                }
+            }
         }
     }
     let file = zip.finish()?.into_inner().map_err(|e| e.into_error())?;

@@ -193,7 +193,8 @@ impl BundleService {
         let margin = self.directory.config.margin;
         let subject = Subject::of_incident(&sources.library, incident, headline, &events, diagnosing, margin, now);
         let draft = self.directory.begin(id, now)?;
-        let options = Options { file_bytes: draft.most, ..Options::of(&self.directory.config) };
+        let signer = Some(Arc::clone(&self.links.signer));
+        let options = Options { file_bytes: draft.most, signer, ..Options::of(&self.directory.config) };
         let built = make(&sources, &subject, &options, &draft.part, progress).await.map_err(|e| draft.explain(e))?;
         let path = draft.publish(true)?;
         self.tidy();

@@ -15,6 +15,7 @@ mod pictures;
 mod progress;
 mod queries;
 mod registry;
+mod seal;
 pub mod series;
 mod text;
 
@@ -35,6 +36,8 @@ use redact::Redactor;
 pub use registry::SourceRegistry;
 use render::Phrases;
 use report::Report;
+pub use seal::{Manifest, Signature, public_key};
+use service::Signer;
 use service::config::BundleConfig;
 use sources::exporter::ExporterReader;
 pub use text::{BundleLocation, bundle_message, bundle_progress};
@@ -83,6 +86,8 @@ pub struct Options {
     pub tickets: Vec<String>,
     /// The notification as given by the user, including unparsed fields.
     pub payload: Option<serde_json::Value>,
+    /// Signs the manifest; `None` leaves the bundle unsigned.
+    pub signer: Option<Arc<Signer>>,
 }
 
 impl Options {
@@ -97,6 +102,7 @@ impl Options {
             file_bytes: config.keep_bytes,
             tickets: Vec::new(),
             payload: None,
+            signer: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use futures::join;
 use super::archive::Archive;
 use super::files::Files;
 use super::gather::{self, PartInProgress, until};
+use super::seal::{MANIFEST, Manifest, SIGNATURE, Signature};
 use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, series, text};
 use diagnose::diagnose;
 use findings::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo};
@@ -22,7 +23,7 @@ use logs::{Log, LogReader, Patterns};
 use redact::{Kind, Redactor};
 use render::{self, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
-use service::Subject;
+use service::{Signer, Subject};
 
 /// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
@@ -110,7 +111,17 @@ async fn write(
     let mut report = cleaned.map_err(|error| BundleError::Unclean(error.to_string()))?;
     report.redacted = redactor.redactions();
     write_report_formats(sources, subject, options, &report, &files, until).await?;
+    let (library, signer) = (Arc::clone(&sources.library), options.signer.clone());
+    archive.seal(move |files| seal(&Manifest::new(&library, &redactor, files), signer.as_deref())).await?;
     Ok(report)
+}
+
+/// Returns the manifest and its signature, as the last entries.
+fn seal(manifest: &Manifest, signer: Option<&Signer>) -> Vec<(&'static str, Vec<u8>)> {
+    let json = serde_json::to_vec_pretty(manifest).unwrap_or_default();
+    let signature = signer.and_then(|signer| Signature::of(&json, signer));
+    let signature = signature.map(|signature| (SIGNATURE, serde_json::to_vec_pretty(&signature).unwrap_or_default()));
+    std::iter::once((MANIFEST, json)).chain(signature).collect()
 }
 
 /// Writes the report in all its formats.

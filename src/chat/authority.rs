@@ -22,6 +22,7 @@ impl Power {
         match act {
             Act::Evidence | Act::Digest => Self::Read,
             Act::Acknowledge | Act::Again | Act::Note | Act::Right | Act::Wrong | Act::Done | Act::Verify => Self::Note,
+            Act::Snooze | Act::Unsnooze => Self::Note,
             Act::Silence | Act::Expire | Act::Escalate => Self::Act,
             // It hands out logs and objects of the cluster.
             Act::Bundle => Self::Act,

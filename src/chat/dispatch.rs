@@ -172,6 +172,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
     match intent {
         Intent::Act { act, id, part } => match act {
             Act::Acknowledge => plain_acts::acknowledge(guard, caller, id).await,
+            Act::Snooze | Act::Unsnooze => plain_acts::snooze(guard, caller, act, id).await,
             Act::Again => plain_acts::again(guard, caller, &desk.service.diagnoses, id).await,
             Act::Evidence => plain_acts::evidence(guard, caller, id).await,
             Act::Right => feedback::right(guard, caller, id).await,

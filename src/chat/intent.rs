@@ -4,6 +4,7 @@
 //! Those texts are untrusted: anybody can send any `action_id`, value or form name.
 
 use super::authority::Power;
+use super::command::MaintenanceOperation;
 use super::command::{ChatCommand, SilenceOperation, parse};
 use knowledge::incident::Act;
 use render::MENU;
@@ -83,10 +84,15 @@ fn power_of(command: &ChatCommand) -> Power {
     match command {
         ChatCommand::Again(_) => Power::of(Act::Again),
         ChatCommand::Bundle(_) => Power::of(Act::Bundle),
+        ChatCommand::Postmortem(_) => Power::Note,
         ChatCommand::Silence(silence) => match silence.operation() {
             Ok(SilenceOperation::Make(..)) => Power::of(Act::Silence),
             Ok(SilenceOperation::Expire(_)) => Power::of(Act::Expire),
             Ok(SilenceOperation::List) | Err(_) => Power::Read,
+        },
+        ChatCommand::Maintenance(arguments) => match arguments.operation() {
+            Ok(MaintenanceOperation::Begin(..) | MaintenanceOperation::End(_)) => Power::Act,
+            Ok(MaintenanceOperation::List) | Err(_) => Power::Read,
         },
         ChatCommand::Diagnose(_)
         | ChatCommand::Health(_)

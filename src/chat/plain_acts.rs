@@ -1,4 +1,4 @@
-//! The acts on an incident that need nothing but the incident: acknowledge, diagnose again, show the evidence.
+//! The acts on an incident that need nothing but the incident: acknowledge, snooze, diagnose again, show the evidence.
 
 use tokio::sync::Notify;
 
@@ -14,6 +14,15 @@ pub(super) async fn acknowledge(guard: Guard<'_>, caller: Caller<'_>, id: &str) 
     let Some(incident) = &guard.begin_act(caller, Act::Acknowledge, id).await else { return };
     let end = acts::acknowledge(guard.log, caller.actor(), incident).await;
     if let Some(problem) = end.problem("acknowledged-already") {
+        caller.tell_phrase(problem).await;
+    }
+}
+
+/// Records that nobody wants to hear more of the incident until it gets worse, or that this is over.
+pub(super) async fn snooze(guard: Guard<'_>, caller: Caller<'_>, act: Act, id: &str) {
+    let Some(incident) = &guard.begin_act(caller, act, id).await else { return };
+    let end = acts::snooze(guard.log, caller.actor(), act, incident).await;
+    if let Some(problem) = end.problem("unsnoozed-already") {
         caller.tell_phrase(problem).await;
     }
 }

@@ -45,7 +45,7 @@ pub struct ServeArgs {
 /// The arguments of `diagnose`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 diagnosed, 2 wrong use, 3 Prometheus could not be asked (the degraded answer is printed all the same), or no engine answered.\n\
+    after_help = "Exit status: 0 diagnosed, 1 saturated (with --fail-on), 2 wrong use, 3 Prometheus could not be asked (the degraded answer is printed all the same), or no engine answered.\n\
 Examples:\n  llm-diagnose diagnose --playbook high-ttft --label namespace=llm --prometheus http://prometheus:9090\n  \
 llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output json\n  llm-diagnose diagnose http://localhost:8000"
 )]
@@ -60,7 +60,8 @@ pub struct DiagnoseArgs {
     pub what: command::Diagnose,
     /// More addresses of engines and gateways, or the second saved page of metrics. With an address such as http://host:8000,
     /// or a file, as TARGET no Prometheus is asked: the pages are read several times, some seconds apart. One file may also be
-    /// AIPerf's record of the servers' pages during a benchmark, `server_metrics_export.jsonl`.
+    /// AIPerf's record of the servers' pages during a benchmark, `server_metrics_export.jsonl`; or files are the reports of a
+    /// load test: GuideLLM's `benchmarks.json`, or one of llm-d-benchmark for each stage.
     #[arg(value_name = "URL|FILE", requires = "target")]
     pub more: Vec<String>,
     /// Diagnose those addresses again and again, after this pause, until Ctrl-C.
@@ -96,9 +97,19 @@ pub struct DiagnoseArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
+    /// End with status 1 if the reported load test has this result, with 3 if it cannot be told.
+    #[arg(long, value_enum, value_name = "RESULT", requires = "target")]
+    pub fail_on: Option<FailOn>,
     /// The output format.
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+/// The result of a load test that fails a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// From a step on more load brought no more throughput.
+    Saturated,
 }
 
 /// The output format of a diagnosis.
@@ -165,6 +176,9 @@ pub struct DoctorArgs {
     /// Also query every signal: which have data, which playbooks lack signals, and how to enable them.
     #[arg(long)]
     pub signals: bool,
+    /// Also say how many incidents of published studies could be named with the signals that are there, and what to add.
+    #[arg(long)]
+    pub coverage: bool,
     /// A file with rules or a dashboard: which metrics it reads that newer engines no longer have; repeat for more.
     #[arg(long, value_name = "FILE")]
     pub names: Vec<PathBuf>,

@@ -12,21 +12,11 @@ use chat::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
 #[derive(Debug, Parser)]
-#[command(version = version(), about, propagate_version = true, max_term_width = 100)]
+#[command(version = service::version(), about, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Returns the version, with the commit where the build was told it by `LLM_DIAGNOSE_COMMIT`: `make release` does. A build from
-/// an archive of the sources needs no git, and a new commit alone makes nothing stale.
-fn version() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("LLM_DIAGNOSE_COMMIT").unwrap_or_default() {
-        "" => version.to_owned(),
-        commit => format!("{version} ({commit})"),
-    }
 }
 
 /// Declares the commands: of each its help, its arguments and the function that runs it.
@@ -90,6 +80,8 @@ commands! {
     /// Pack everything about an incident or a pool into one file.
     #[command(about = about("bundle"))]
     Bundle(bundle::BundleCommand) => bundle::run,
+    /// Print the draft of an incident's post-mortem, as Markdown, to be filled in.
+    Postmortem(postmortem::PostmortemArgs) => postmortem::run,
     /// List the playbooks.
     #[command(about = about("playbooks"))]
     Playbooks(past::PlaybooksArgs) => past::playbooks,

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
+use super::load_test;
 use super::printed_diagnosis::print_diagnosis;
 use super::{NOT_ANSWERED, cleaned, configuration, configured_library, engines, health};
 use crate::cli::output::{out, outln};
@@ -21,7 +22,13 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     args.sources.put_into(&mut config);
     let library = configured_library(args.playbooks.as_deref(), &config)?;
     if let Some(names) = engines::named(&args)? {
+        if let Some(status) = load_test::run(&args, &config, &library, &names)? {
+            return Ok(status);
+        }
         return engines::run(&args, &config, &library, &names);
+    }
+    if args.fail_on.is_some() {
+        bail!("--fail-on reads the report of a load test: name its file");
     }
     if args.watch.is_some() {
         bail!("--watch reads addresses of engines: name one such as http://host:8000");

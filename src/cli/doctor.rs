@@ -18,7 +18,13 @@ use service::config::Config;
 const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let findings = examine(&args)?;
+    let mut findings = examine(&args)?;
+    if !args.signals {
+        findings.coverage.clear();
+    }
+    if !args.coverage {
+        findings.studies.clear();
+    }
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
@@ -42,8 +48,10 @@ pub(super) fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
         (None, Some(config)) => config.prometheus.clone(),
         (None, None) => Vec::new(),
     };
+    let signals = args.signals;
+    let signals = signals || args.coverage;
     block_on(async {
-        run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals, &args.names).await;
+        run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, signals, &args.names).await;
         Ok(findings)
     })
 }
@@ -85,4 +93,5 @@ pub(super) fn print(findings: &Findings) {
     }
     let words = render::Phrases::english();
     findings.coverage.iter().for_each(|coverage| out!("{}", render::coverage(coverage, &words)));
+    findings.studies.iter().for_each(|studies| out!("{}", render::studies(studies, &words)));
 }

@@ -15,7 +15,7 @@ use knowledge::clock::TimeArgument;
 use knowledge::incident::WEEK;
 use notify::weekly::summary;
 use render::Phrases;
-use store::Weekly;
+use store::{SummaryPeriod, SummaryPost};
 
 /// The arguments of `weekly`.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(super) fn run(args: WeeklyArgs) -> anyhow::Result<ExitCode> {
     let library = library(playbooks.map(PathBuf::as_path))?;
     let now = clock::now();
     let until = args.until.map_or(now, |until| until.resolve(now));
-    let weekly = Weekly::new(channel, clock::before(until, WEEK), until);
+    let weekly = SummaryPost::new(SummaryPeriod::Week, channel, [clock::before(until, WEEK), until]);
     let summary = with_store(&config, async |store| Ok(summary(store, &library, &weekly).await?))?;
     let known = config.slack.channels().any(|known| known == channel);
     if summary.incidents == 0 && !known && args.state.config.is_some() {

@@ -1,6 +1,7 @@
 //! The whole chain of a request: entry ─▶ observe ─▶ judge ─▶ screen ─▶ logs ─▶ onsets ─▶ assemble.
 
 mod error_budget;
+mod rollout;
 mod seen;
 mod several_pools;
 
@@ -11,6 +12,7 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, debug_span};
 
 use self::error_budget::add_error_budget;
+use self::rollout::last_rollout;
 use self::seen::Seen;
 use self::several_pools::{of_each_pool, pools_of_cluster};
 use crate::direct::Exporters;
@@ -156,7 +158,11 @@ async fn of_pool(
         seen.observed.elsewhere = elsewhere;
     }
     let screening = screening(screened.as_ref(), &seen);
-    assemble(pool, &seen.request, seen.observed, seen.judged, screening, started.elapsed())
+    let members: Vec<String> =
+        seen.observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
+    let mut diagnosis = assemble(pool, &seen.request, seen.observed, seen.judged, screening, started.elapsed());
+    diagnosis.rollout = last_rollout(pool, &seen.request, &diagnosis, sources.beside.logs, &members, deadline).await;
+    diagnosis
 }
 
 /// Returns true if the alert's own symptom, else every symptom, could not be judged although Prometheus answered.

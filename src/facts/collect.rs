@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::context::{FactQueryContext, sentence, why};
+use super::tenants::tenants;
 use super::{changes, end_and_length, info, lengths, measured, rules, targets};
 use diagnose::Pool;
 use findings::facts::{PrometheusFacts, Version, Windows};
@@ -86,6 +87,7 @@ async fn of_pool<'a>(
     let affected = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
     let pool = pool.with_pods(affected.into_iter());
     let (followed, lengths) = tokio::join!(changes::follow(context, &pool), lengths::lengths(context, &pool));
+    let (tenants, no_tenants) = tenants(context, &pool).await;
     // Pods that no longer exist also belong to the pool.
     let pods_seen: BTreeSet<String> = followed.pods().collect();
     let pool = pool.with_pods(pods_seen.into_iter());
@@ -94,6 +96,8 @@ async fn of_pool<'a>(
     info::read(info, &mut facts);
     (facts.input, facts.output) = (lengths.input, lengths.output);
     facts.missing.extend(lengths.missing);
+    facts.tenants = tenants;
+    facts.missing.extend(no_tenants);
     facts.versions.extend(pool.engines().filter_map(|(engine, engine_seen)| {
         let version = engine_seen.version.as_ref()?;
         let source = "the series that it has".to_owned();

@@ -11,6 +11,7 @@ mod lengths;
 mod measured;
 mod rules;
 mod targets;
+mod tenants;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rollout::Rollout;
 use crate::{
     BlastRadius, CauseFound, ComparedWith, DirectRead, LatencyParts, LogsRead, Onset, RuledOut, ScopeFound, Screening,
     SymptomFound, Unchecked, UnevaluatedCause, Verdict,
@@ -27,10 +28,30 @@ pub struct Fix {
     pub action: String,
     /// The cause it treats.
     pub cause: String,
+    /// The cost of the restart that it makes, if it makes one and the cost is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<RestartCost>,
     /// The check that shows that it worked.
     pub verify: Option<FixCheck>,
     /// The source of the instruction.
     pub source: Option<String>,
+}
+
+/// The cost of a restart at the time of the diagnosis; values without data are `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RestartCost {
+    /// The replica that is restarted; `None` if all are, one after another.
+    pub replica: Option<String>,
+    /// The number of replicas of the pool.
+    pub of: usize,
+    /// The requests that run on that replica, on average of one of them: they end.
+    pub running: Option<u64>,
+    /// The share of prompt tokens that the pool finds in its prefix caches, 0..1; that of the replica is lost.
+    pub hits: Option<f64>,
+    /// The share of the KV cache that the other replicas use meanwhile; above 1 they cannot carry the load.
+    pub others_kv: Option<f64>,
+    /// The replica's node, if it takes no pods already.
+    pub closed_node: Option<String>,
 }
 
 /// The check that shows that a fix worked.
@@ -147,6 +168,10 @@ pub struct Diagnosis {
     /// The logs that were read; `None` if none were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogsRead>,
+    /// The changes of the last rollout of the pool's workload; only if a step goes back to the revision before, and the
+    /// cluster's API may be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
     /// The number of queries; does not grow with the number of replicas.
     pub queries: usize,
     /// The duration of the diagnosis.

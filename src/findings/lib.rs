@@ -13,18 +13,22 @@ mod excluded;
 mod exporter_target;
 pub mod facts;
 pub mod health;
+pub mod incident_studies;
 mod judgement;
 mod latency_parts;
 mod logs_read;
 pub mod observation;
 pub mod request;
+pub mod rollout;
 pub mod scope;
 mod scope_found;
 mod screening;
 pub mod silence;
 
 pub use compared_with::{ComparedWith, PastKind};
-pub use diagnosis::{Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, SCHEMA, checked_queries};
+pub use diagnosis::{
+    Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, RestartCost, SCHEMA, checked_queries,
+};
 pub use direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 pub use error_budget::ErrorBudget;
 pub use evidence_history::{DecidingCheck, EvidenceHistory, Moments};

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use own::{OwnAlert, SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
-pub use payload::KEPT_ALERTS;
+pub use payload::{KEPT_ALERTS, PANEL_ANNOTATION, SILENCE_ANNOTATION};
 
 /// Label or annotation names with their values; sorted, so that output is deterministic.
 pub type Labels = BTreeMap<String, String>;

@@ -9,3 +9,4 @@ pub mod incident;
 pub mod playbook;
 pub mod promql;
 pub mod signal;
+pub mod weekday;

@@ -1,6 +1,7 @@
 //! Error lines and tracebacks that no finding explains, counted by shape, so that the first can be told with its exception.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use knowledge::playbook::LogRank;
@@ -24,6 +25,9 @@ const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
 pub struct UnclassifiedErrors {
     /// Their number.
     pub count: u64,
+    /// True if none of them did harm: their process went on to serve, or had been told to stop.
+    #[serde(default)]
+    pub harmless: bool,
     /// The most frequent lines and the first, in order of first occurrence.
     pub lines: Vec<UnknownLine>,
     /// The first error of the failure, if no finding explains it.
@@ -35,6 +39,10 @@ pub struct UnclassifiedErrors {
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     count: u64,
+    /// The line at which the present process was told to stop.
+    pub(super) stopped_at: Option<u64>,
+    /// The lines of its start, once it serves, and the first of them that is known to belong to it.
+    survived: (Range<u64>, Option<u64>),
     records: Records,
     shapes: BTreeMap<String, UnknownLine>,
 }
@@ -53,16 +61,35 @@ impl Errors {
         }
     }
 
-    fn add(&mut self, failure: UnknownLine) {
+    /// Marks errors of these lines as harmless: their process serves now. Before the first mark of its start, `marked`, a log
+    /// may hold the end of another process, whose errors are no mere words of failure.
+    pub(super) fn survived(&mut self, lines: Range<u64>, marked: Option<u64>) {
+        self.survived = (lines, marked);
+        let survived = &self.survived;
+        self.shapes.values_mut().filter(|one| is_survived(one, survived)).for_each(|one| one.harmless = true);
+    }
+
+    /// Forgets which lines a process survived: several pods write this log.
+    pub(super) fn forget_survived(&mut self) {
+        self.survived = Default::default();
+    }
+
+    fn add(&mut self, mut failure: UnknownLine) {
         self.count += 1;
+        // The kernel's lines are no engine's.
+        let follows = |stopped: u64| failure.line > stopped && !failure.text.contains("NVRM: ");
+        failure.harmless = is_survived(&failure, &self.survived) || self.stopped_at.is_some_and(follows);
         let shape = shape(&failure.said);
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
             self.forget();
         }
-        let fatal = failure.fatal;
-        let kind = self.shapes.entry(shape).or_insert(failure);
+        let kind = self.shapes.entry(shape).or_insert_with(|| failure.clone());
+        // The first one that does harm is the one to read.
+        if kind.harmless && !failure.harmless {
+            *kind = UnknownLine { count: kind.count, ..failure.clone() };
+        }
         kind.count += 1;
-        kind.fatal |= fatal;
+        kind.fatal |= failure.fatal;
     }
 
     /// Drops the rarer half, but never the first: a frequent shape may begin after many rare ones.
@@ -79,6 +106,7 @@ impl Errors {
         for failure in self.records.finish() {
             self.add(failure);
         }
+        let harmless = self.shapes.values().all(|one| one.harmless);
         let mut lines: Vec<UnknownLine> = self.shapes.into_values().collect();
         lines.sort_by_key(|one| one.line);
         let began = began(&lines, failed).cloned();
@@ -91,7 +119,7 @@ impl Errors {
             place <= MAX_QUOTED_SHAPES || Some(one.line) == first || told
         });
         lines.sort_by_key(|one| one.line);
-        UnclassifiedErrors { count: self.count, lines, began }
+        UnclassifiedErrors { count: self.count, harmless, lines, began }
     }
 }
 
@@ -109,9 +137,13 @@ fn rank(one: &UnknownLine) -> (bool, std::cmp::Reverse<u64>) {
     (!one.fatal, std::cmp::Reverse(one.count))
 }
 
-/// Returns the first error of the failure: before its root error, or around what follows from it; else the first of all.
+/// Returns the first error that did harm: before the root error of the failure, or around what follows from it; else the
+/// first of all.
 fn began(lines: &[UnknownLine], failed: Option<Failed>) -> Option<&UnknownLine> {
     let belongs = |one: &&UnknownLine| {
+        if one.harmless {
+            return false;
+        }
         let Some(failed) = failed else { return true };
         let recent = failed
             .at
@@ -121,6 +153,11 @@ fn began(lines: &[UnknownLine], failed: Option<Failed>) -> Option<&UnknownLine> 
     };
     let strong = lines.iter().filter(belongs).find(|one| !one.weak);
     strong.or_else(|| lines.iter().find(belongs))
+}
+
+/// Returns true if the process of an error went on to serve.
+fn is_survived(one: &UnknownLine, (lines, marked): &(Range<u64>, Option<u64>)) -> bool {
+    lines.contains(&one.line) && (one.weak || marked.is_some_and(|marked| one.line >= marked))
 }
 
 /// Returns the words of a line with variable parts replaced.

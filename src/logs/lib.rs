@@ -4,6 +4,7 @@
 
 mod errors;
 pub mod files;
+mod life;
 mod line;
 mod log;
 mod moment;
@@ -12,10 +13,11 @@ mod record;
 pub mod start;
 mod story;
 pub mod stream;
+mod tally;
 mod unknown_line;
+mod utf16;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -23,27 +25,21 @@ use serde::{Deserialize, Serialize};
 
 pub use errors::UnclassifiedErrors;
 use errors::{Errors, Failed};
-use knowledge::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
+use knowledge::playbook::{Direction, LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
 use knowledge::signal::Unit;
-use line::LogLine;
+use life::{Life, StageLine};
+use line::{LineLevel, LogLine};
 pub use log::{HEAD_BYTES, Log, joined};
 use moment::LogTime;
 use patterns::PatternMeaning;
 pub use patterns::Patterns;
 pub use start::Start;
 pub use story::{LogEvent, first, in_order};
+use tally::{Occurrence, Readings, Tally};
 pub use unknown_line::UnknownLine;
 
 /// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
 pub const LINE_BYTES: usize = 16 << 10;
-/// The time within which repetitions are counted together, for lines that are harmless in small numbers.
-const REPETITION_WINDOW: Duration = Duration::from_secs(600);
-/// Maximum readings retained for a median; beyond it every second one is dropped.
-const READINGS: usize = 4_096;
-/// Maximum characters of a quoted line.
-const SHOWN_CHARS: usize = 300;
-/// The assumed time between two lines without a timestamp.
-const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The analysis of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +56,8 @@ pub struct LogAnalysis {
     pub findings: Vec<LogMatch>,
     /// Error lines that match no finding.
     pub unknown: UnclassifiedErrors,
-    /// The id of the first finding with the rank root.
+    /// The id of the root error: the first finding with that rank that is written as an error, else the first. `null` if there is
+    /// none, or only a warning beside an error that no finding explains.
     pub first_root: Option<String>,
     /// Numbers from periodic lines.
     pub statistics: Vec<LogValueSummary>,
@@ -68,6 +65,9 @@ pub struct LogAnalysis {
     pub startup: Vec<LogValueSummary>,
     /// The engine's configuration.
     pub start: Start,
+    /// The stage of the engine at the last line; `null` if no line shows it, or several pods wrote the log.
+    #[serde(default)]
+    pub stage: Option<LogStage>,
 }
 
 /// The analysis of one of several logs.
@@ -112,6 +112,9 @@ pub struct LogMatch {
     /// The time of the first occurrence, if the line has a timestamp.
     #[serde(skip)]
     pub at: Option<Timestamp>,
+    /// True if every occurrence was written as information or a warning.
+    #[serde(skip)]
+    pub is_warning: bool,
     /// Number of occurrences.
     pub count: u64,
     /// The line number of the first occurrence.
@@ -158,33 +161,10 @@ pub struct LogReader<'a> {
     from: Option<LogTime>,
     to: Option<LogTime>,
     tallies: BTreeMap<(&'a str, &'a str), Tally<'a>>,
-    numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
+    numbers: BTreeMap<(&'a str, bool, &'a str), Readings<'a>>,
     starts: BTreeMap<&'a str, Start>,
+    life: Life,
     errors: Errors,
-}
-
-#[derive(Debug)]
-struct Tally<'a> {
-    finding: &'a LogFinding,
-    count: u64,
-    line: u64,
-    first: Option<LogTime>,
-    last: Option<LogTime>,
-    text: String,
-    lately: VecDeque<Timestamp>,
-    most_together: u64,
-}
-
-#[derive(Debug)]
-struct Series<'a> {
-    title: &'a str,
-    unit: Unit,
-    count: u64,
-    min: f64,
-    max: f64,
-    last: f64,
-    readings: Vec<f64>,
-    every: u64,
 }
 
 impl<'a> LogReader<'a> {
@@ -201,6 +181,7 @@ impl<'a> LogReader<'a> {
             tallies: BTreeMap::new(),
             numbers: BTreeMap::new(),
             starts: BTreeMap::new(),
+            life: Life::default(),
             errors: Errors::default(),
         }
     }
@@ -241,6 +222,7 @@ impl<'a> LogReader<'a> {
         let line: &str = &parsed.text;
         let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
         let mut written_by: Option<(usize, &'a str)> = None;
+        let (mut marks, mut works) = (Vec::new(), Vec::new());
         for (of, text) in self.patterns.of(line) {
             match text {
                 // A line may quote another engine; its own name stands first.
@@ -248,7 +230,13 @@ impl<'a> LogReader<'a> {
                     let at = line.find(known).map(|at| (at, of));
                     written_by = written_by.into_iter().chain(at).min();
                 }
-                PatternMeaning::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
+                PatternMeaning::Stage(text, stage) => marks.push((of, text, stage)),
+                PatternMeaning::Statistics(numbers) => {
+                    works.push(of);
+                    if counts {
+                        self.add_numbers(of, false, numbers, line);
+                    }
+                }
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 PatternMeaning::Finding(finding, pattern) if counts => {
@@ -260,7 +248,7 @@ impl<'a> LogReader<'a> {
                         best.insert(of, (length, finding));
                     }
                 }
-                PatternMeaning::Statistics(_) | PatternMeaning::Finding(..) => {}
+                PatternMeaning::Finding(..) => {}
             }
         }
         if let Some((_, of)) = written_by {
@@ -277,10 +265,39 @@ impl<'a> LogReader<'a> {
             best.retain(|of, _| *of == closest || (!anywhere(of) && (engine.is_none() || !own(of))));
         }
         let number = self.lines;
-        for (of, (_, finding)) in best {
-            let tally = self.tallies.entry((of, &finding.id));
-            tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
+        if self.life.is_mixed_with(&parsed.pod) {
+            self.errors.forget_survived();
         }
+        // A line without a level may be another program's, the kernel's for example, which no end of an engine explains.
+        let is_stopping = self.life.stopped_at(when).is_some() && parsed.level != LineLevel::None;
+        let is_ending = self.life.stage().is_some_and(|stage| stage >= LogStage::Stopping);
+        let is_warning = parsed.level == LineLevel::Lower;
+        // What any log may hold begins no stage of an engine.
+        let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
+        // A prompt in a log may hold any text.
+        let marks = if line.contains("prompt: ") { Vec::new() } else { marks };
+        let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
+        let mark = mark.max_by_key(|(_, stage)| *stage);
+        let works = works.into_iter().any(of_engine);
+        for (of, (_, finding)) in best {
+            let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
+            // Connections that break and memory that is left behind belong to any end.
+            let follows = is_ending && finding.rank == LogRank::Secondary;
+            // No signal explains a fault of the hardware.
+            let is_hardware = finding.tells.as_deref() == Some("log_gpu_fault");
+            let is_harmless = (follows || is_stopping) && !is_hardware;
+            tally.add(Occurrence { number, at: at.clone(), text: line, is_warning, is_harmless });
+        }
+        let since = self.life.since().0;
+        let has_failed = mark.is_some()
+            && self.tallies.iter().any(|((of, _), tally)| tally.has_failed(since, !self.patterns.anywhere(of)));
+        let begun = self.life.line(StageLine { number, at: when, mark, works, has_failed });
+        if begun == Some(LogStage::Serving) {
+            let (since, marked) = self.life.since();
+            self.errors.survived(since..number, marked);
+            self.tallies.values_mut().for_each(|tally| tally.survived(since));
+        }
+        self.errors.stopped_at = self.life.stopped_at(when);
         if counts {
             self.errors.line(&parsed, self.lines, at.as_ref(), known);
         }
@@ -290,7 +307,7 @@ impl<'a> LogReader<'a> {
         for (name, value) in numbers.read(line).into_iter().flatten() {
             let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
             let series = self.numbers.entry((of, startup, name));
-            series.or_insert_with(|| Series::new(&spec.title, spec.unit)).add(value);
+            series.or_insert_with(|| Readings::new(&spec.title, spec.unit)).add(value);
         }
     }
 
@@ -322,26 +339,35 @@ impl<'a> LogReader<'a> {
             numbers.sort_by_key(|summary| order.iter().position(|name| *name == summary.name));
             numbers
         };
-        let of_rank = |rank| findings.iter().find(|found| found.rank == rank);
-        let failed = of_rank(LogRank::Root).or_else(|| of_rank(LogRank::Secondary));
-        let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root });
+        let root = story::root(&findings);
+        let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
+        // A warning is the root only where no error stands.
+        let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root && !f.is_warning });
         let unknown = self.errors.into_summary(failed);
-        LogAnalysis {
+        let mut analysis = LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
-            first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
+            first_root: None,
             statistics: summaries(false),
             startup: summaries(true),
             engine: engine.map(str::to_owned),
             lines: self.lines,
+            stage: self.life.stage(),
             from: time_text(self.from),
             to: time_text(self.to),
             findings,
             unknown,
-        }
+        };
+        analysis.first_root = analysis.root().map(|root| root.id.clone());
+        analysis
     }
 
-    /// Returns the engine that most lines name by their own text; lines that may be in any log count last.
+    /// Returns the engine that most lines name by their own text; lines that may be in any log count last. Where only one
+    /// engine is expected, it is that one.
     fn engine(&self) -> Option<&'a str> {
+        let read_any = !(self.known_lines.is_empty() && self.tallies.is_empty() && self.starts.is_empty());
+        if let Some(only) = self.patterns.only_engine().filter(|_| read_any) {
+            return Some(only);
+        }
         let most = self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
         most.map(|(of, _)| *of)
     }
@@ -355,92 +381,5 @@ impl<'a> LogReader<'a> {
         let engine = known.or_else(|| found.first().copied()).or_else(started).or_else(|| self.engine());
         let engine = engine.or_else(|| self.tallies.keys().next().map(|(of, _)| *of));
         (engine, known.is_none() && found.len() > 1)
-    }
-}
-
-impl<'a> Tally<'a> {
-    fn new(finding: &'a LogFinding, line: u64, first: Option<LogTime>, text: &str) -> Self {
-        let printable: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
-        let lately = VecDeque::new();
-        Self { finding, count: 0, line, first, last: None, text: printable, lately, most_together: 0 }
-    }
-
-    fn add(&mut self, at: Option<LogTime>, number: u64) {
-        self.count += 1;
-        // A line without a timestamp gets a time from its line number.
-        let untimed = || Timestamp::from_second(i64::try_from(number * LINE_INTERVAL.as_secs()).unwrap_or(i64::MAX));
-        let when = at.as_ref().and_then(|m| m.at).or_else(|| untimed().ok());
-        if let Some(when) = when {
-            self.lately.push_back(when);
-            while self.lately.front().is_some_and(|first| knowledge::clock::between(*first, when) > REPETITION_WINDOW)
-                || self.lately.len() > READINGS
-            {
-                self.lately.pop_front();
-            }
-            self.most_together = self.most_together.max(self.lately.len() as u64);
-        }
-        self.last = at;
-    }
-
-    fn into_match(self) -> LogMatch {
-        let finding = self.finding;
-        let harmless = self.most_together <= finding.harmless_up_to;
-        LogMatch {
-            id: finding.id.clone(),
-            title: finding.title.clone(),
-            meaning: finding.meaning.clone(),
-            rank: if harmless { LogRank::Benign } else { finding.rank },
-            action: finding.action.clone().filter(|_| !harmless),
-            direction: finding.direction,
-            cause: finding.cause.clone().filter(|_| !harmless),
-            tells: finding.tells.clone().filter(|_| !harmless),
-            at: self.first.as_ref().and_then(|m| m.at),
-            count: self.count,
-            line: self.line,
-            first: self.first.map(|m| m.text),
-            last: self.last.map(|m| m.text),
-            text: self.text,
-            source: finding.source.clone(),
-        }
-    }
-}
-
-impl<'a> Series<'a> {
-    fn new(title: &'a str, unit: Unit) -> Self {
-        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
-        Self { title, unit, count: 0, min, max, last: 0.0, readings: Vec::new(), every: 1 }
-    }
-
-    fn add(&mut self, value: f64) {
-        if self.count.is_multiple_of(self.every) {
-            self.readings.push(value);
-        }
-        if self.readings.len() >= READINGS {
-            let mut keep = false;
-            self.readings.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.every *= 2;
-        }
-        self.count += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        self.last = value;
-    }
-
-    fn numbers(&self, name: &str) -> LogValueSummary {
-        let mut sorted = self.readings.clone();
-        sorted.sort_by(f64::total_cmp);
-        LogValueSummary {
-            name: name.to_owned(),
-            title: self.title.to_owned(),
-            unit: self.unit,
-            count: self.count,
-            min: self.min,
-            median: sorted.get(sorted.len() / 2).copied().unwrap_or(self.last),
-            max: self.max,
-            last: self.last,
-        }
     }
 }

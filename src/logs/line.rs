@@ -42,6 +42,8 @@ pub(super) enum LineLevel {
 /// A line in parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct LogLine<'a> {
+    /// The pod or container, as far as a collector tells it.
+    pub(super) pod: String,
     /// The writer: pod, process and rank, as far as the line tells.
     pub(super) writer: String,
     /// The line as its program wrote it.
@@ -66,6 +68,8 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         // journald and syslog: time, host, program.
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ ([\w./@-]+)(?:\[\d+\])?: ",
         r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) [\w.-]+ ([\w./@-]+)\[\d+\]: ",
+        // FastChat logs the standard error of its server.
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| (?:ERROR|INFO) \| std(?:err|out) \|(?: |$)",
         // mpirun, srun, torchrun.
         r"\[\d+,(\d+)\]<std(?:out|err)>: ?",
         r"\[(?:default)(\d+)\]: ?",
@@ -81,6 +85,8 @@ static HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\((?P<process>[A-Za-z][\w:.*-]*(?: [^()]{0,80})?)\)",
         r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
         r"(?P<glog>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+",
+        // llama.cpp: minutes, seconds, milliseconds, microseconds.
+        r"\d+\.\d\d\.\d{3}\.\d{3} (?P<letter>[IWED])",
         r"[\w./-]+\.(?:py|cc|cpp|cu|cuh|c|h|go|rs):\d+(?:\]|:| -)?",
         r"(?:LiteLLM[ \w]*:|[\w.]+:)?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC)(?:[:|\]-]|\b)",
         r"(?P<rank>rank ?\d+):",
@@ -103,7 +109,7 @@ impl<'a> LogLine<'a> {
             text = Cow::Owned(inner);
             writer = of.unwrap_or(writer);
         }
-        let mut parsed = Self { writer, text, ..Self::default() };
+        let mut parsed = Self { pod: writer.clone(), writer, text, ..Self::default() };
         match object(&parsed.text) {
             Some(object) => parsed.read_object(&object),
             None => parsed.read_plain(),
@@ -137,7 +143,7 @@ impl<'a> LogLine<'a> {
             let group = |name: &str| part.name(name).map(|group| group.as_str());
             let inner = group("inner").and_then(|inner| INNER_LEVEL.as_ref()?.captures(inner));
             let inside = |name: &str| inner.as_ref().is_some_and(|inner| inner.name(name).is_some());
-            let found = match (group("level").or(group("glog")), inside("error"), inside("lower")) {
+            let found = match (group("level").or(group("glog")).or(group("letter")), inside("error"), inside("lower")) {
                 (Some(word), ..) => Some(level_of(word)),
                 (None, true, _) => Some(LineLevel::Error),
                 (None, _, true) => Some(LineLevel::Lower),
@@ -165,6 +171,12 @@ impl<'a> LogLine<'a> {
         let header = self.text.len() - rest.len();
         (self.header, self.body) = (self.text[..header].to_owned(), rest.to_owned());
         self.level = level.unwrap_or_else(|| written_level(&self.body));
+        // Triton packs a message of several lines into one string.
+        if let Some(message) =
+            self.body.starts_with('"').then(|| serde_json::from_str::<String>(self.body.trim_end()).ok()).flatten()
+        {
+            self.body = anstream::adapter::strip_str(&message).to_string();
+        }
         if let Some(message) = logfmt(&self.text) {
             self.body = message;
         }
@@ -211,7 +223,10 @@ fn written_level(body: &str) -> LineLevel {
     };
     match () {
         () if ["ERROR", "CRITICAL", "FATAL", "level=error", "level=fatal"].iter().any(has) => LineLevel::Error,
-        () if ["INFO", "WARNING", "DEBUG", "level=info", "level=warn", "level=warning"].iter().any(has) => {
+        () if ["INFO", "WARNING", "DEBUG", "level=info", "level=warn", "level=warning", "level=WARN"]
+            .iter()
+            .any(has) =>
+        {
             LineLevel::Lower
         }
         () => LineLevel::None,

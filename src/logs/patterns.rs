@@ -2,7 +2,7 @@
 
 use regex::{RegexSet, RegexSetBuilder};
 
-use knowledge::playbook::{LogFact, LogFile, LogFinding, LogNumbers};
+use knowledge::playbook::{LogFact, LogFile, LogFinding, LogNumbers, LogStage};
 
 /// Memory limits of the compiled patterns and of the search cache; a full cache only makes the search slower.
 const COMPILED_BYTES: usize = 8 << 20;
@@ -22,6 +22,8 @@ pub struct Patterns<'a> {
 pub(super) enum PatternMeaning<'a> {
     /// Identifies the engine that wrote the log.
     Known(&'a str),
+    /// The mark of a stage of the process, which begins with the line.
+    Stage(&'a str, LogStage),
     /// Periodic numbers.
     Statistics(&'a LogNumbers),
     /// Numbers of the start-up.
@@ -39,6 +41,7 @@ impl<'a> Patterns<'a> {
         let (mut texts, mut parts) = (Vec::new(), Vec::new());
         for file in &files {
             let known_by = file.known_by.iter().map(|text| (text.as_str(), PatternMeaning::Known(text)));
+            let stages = file.stages.texts().map(|(text, stage)| (text, PatternMeaning::Stage(text, stage)));
             let statistics =
                 file.statistics.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Statistics(numbers)));
             let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Startup(numbers)));
@@ -51,7 +54,7 @@ impl<'a> Patterns<'a> {
                 };
                 finding.lines.iter().filter_map(part)
             });
-            for (part, text) in known_by.chain(statistics).chain(startup).chain(facts).chain(findings) {
+            for (part, text) in known_by.chain(stages).chain(statistics).chain(startup).chain(facts).chain(findings) {
                 parts.push(regex::escape(part));
                 texts.push((file.logs.as_str(), text));
             }
@@ -66,6 +69,12 @@ impl<'a> Patterns<'a> {
     /// Returns true if the lines of this file may be in any engine's log.
     pub(super) fn anywhere(&self, of: &str) -> bool {
         self.files.iter().any(|file| file.anywhere && file.logs == of)
+    }
+
+    /// Returns the engine if its file is the only one of an engine.
+    pub(super) fn only_engine(&self) -> Option<&'a str> {
+        let mut engines = self.files.iter().filter(|file| !file.anywhere).map(|file| file.logs.as_str());
+        engines.next().filter(|_| engines.next().is_none())
     }
 
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.

@@ -32,12 +32,16 @@ struct Record {
     header: Option<(UnknownLine, Option<LogRank>)>,
     /// True from the first frame on.
     traced: bool,
+    /// True if the log begins in the middle of its traceback.
+    cut: bool,
     /// True between a traceback's start and its exception.
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
     /// The innermost exception, and what is known of it.
     innermost: Option<(UnknownLine, Option<LogRank>)>,
+    /// An indented exception or error, in case that no exception without indentation follows it.
+    indented: Option<UnknownLine>,
     /// True if a finding explains one of its lines.
     explained: bool,
     /// The header of its last line.
@@ -47,7 +51,7 @@ struct Record {
 }
 
 static FRAME: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"^\s*[|+]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
+    LazyLock::new(|| Regex::new(r#"^\s*[|+>]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
 
 /// A class of an exception at the start of a text.
 static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -57,7 +61,7 @@ static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Texts that are errors without a level.
 static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
-        r"^(?:panic|fatal error|fatal|[Ee]rror|ERROR): ",
+        r"^(?:panic|fatal error|fatal|[Ee]rror|ERROR|LLVM ERROR): ",
         r"^thread '.*' panicked at",
         r"^terminate called ",
         r"^(?:Fatal Python error|Segmentation fault|\*\*\* SIG|Bus error|Illegal instruction|Aborted \(core dumped\))",
@@ -76,7 +80,12 @@ static WEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
 static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |^frame #\d|FutureWarning|DeprecationWarning"#).ok()
+    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b"#).ok()
+});
+
+/// A frame of a native stack, which is never an error of its own.
+static NATIVE_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^\s*(?:frame #\d+|\d+ +0x[0-9a-f]{6,} |(?:PC: )?@ +(?:0x[0-9a-f]{6,} |\.{3} and at least ))").ok()
 });
 
 fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
@@ -106,7 +115,7 @@ impl Records {
                 said: printable(said.trim()),
                 ..UnknownLine::default()
             };
-            if record.goes_on(line, body, known, failure) {
+            if has(&NATIVE_FRAME, body) || record.goes_on(line, body, known, failure) {
                 continue;
             }
             ended.extend(record.end());
@@ -135,12 +144,23 @@ impl Record {
         let exception = exception(body.trim_start());
         let strong = line.level == LineLevel::Error
             || (line.level == LineLevel::None && (exception.is_some() || has(&STRONG, body)));
-        let weak = line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body);
+        // Below a warning stands the line of code that gave it.
+        let is_code = body.starts_with("  ") && body.contains(['(', '=']);
+        let weak = line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body) && !is_code;
         let frame = frame(body);
-        if frame.is_some() || body.contains(TRACEBACK) {
+        // A message of several lines in one: what it ends with is the exception.
+        let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());
+        // A log may begin in the middle of a traceback: the exception follows.
+        let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
+        if frame.is_some() || cut || packed || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
         }
-        if !said.trim().is_empty() && record.frame.is_none() && (strong || weak || (record.traced && known.is_some())) {
+        (record.cut, record.indented) = (cut, (cut && said.contains(char::is_alphanumeric)).then(|| failure(said)));
+        if said.contains(char::is_alphanumeric)
+            && record.frame.is_none()
+            && !cut
+            && (strong || weak || (record.traced && known.is_some()))
+        {
             record.header = Some((UnknownLine { exception, weak: !strong, ..failure(said) }, known));
         }
         record
@@ -176,10 +196,19 @@ impl Record {
             return true;
         }
         let chained = body.contains("the above exception") || body.contains("The above exception");
-        if blank || chained || body.starts_with(TRACEBACK) || body.starts_with([' ', '\t']) || body.starts_with("+ ") {
-            self.inside |= chained || body.contains(TRACEBACK) || frame(body).is_some();
-            self.frame = frame(body).or(self.frame.take());
-        } else if self.inside {
+        let frame = frame(body);
+        let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some();
+        if blank || chained || indented || body.starts_with(TRACEBACK) {
+            self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
+            self.frame = frame.or(self.frame.take());
+            self.add_reason(body);
+            self.explained |= self.innermost.is_some() && known.is_some_and(|rank| rank != LogRank::Secondary);
+            if self.inside
+                && let Some(class) = exception(body.trim_start())
+            {
+                self.indented = Some(UnknownLine { exception: Some(class), ..failure(body) });
+            }
+        } else if self.inside && (!self.cut || same || exception(body).is_some()) {
             // The first line without indentation after the frames is the exception, whatever its class.
             let raised = UnknownLine {
                 exception: exception(body).or_else(|| class(body)),
@@ -203,6 +232,19 @@ impl Record {
         true
     }
 
+    /// Adds the reason of a failed validation, which stands in an indented line below the exception.
+    fn add_reason(&mut self, body: &str) {
+        if let Some((raised, _)) = &mut self.innermost
+            && !self.inside
+            && !body.trim().is_empty()
+            && self.message_lines <= 1
+            && raised.exception.as_deref().is_some_and(|class| class.ends_with("ValidationError"))
+        {
+            raised.said = printable(&format!("{}: {}", raised.said, body.trim()));
+            self.message_lines = MESSAGE_LINES;
+        }
+    }
+
     /// Ends the record; `None` if a finding explains it.
     fn end(self) -> Option<UnknownLine> {
         let (header, of_header) = self.header.unzip();
@@ -211,7 +253,8 @@ impl Record {
             return None;
         }
         let fatal = of_header == Some(LogRank::Secondary);
-        match self.innermost {
+        let indented = self.indented.filter(|_| header.is_none()).map(|raised| (raised, None));
+        match self.innermost.or(indented) {
             Some((_, Some(_))) => None,
             Some((raised, None)) => Some(UnknownLine { fatal, ..raised }),
             None => header

@@ -44,10 +44,16 @@ impl LogEvent<'_> {
     }
 }
 
+/// Returns the first root error; a warning only where there is no error, because what ends an engine is written as one.
+pub(super) fn root(findings: &[LogMatch]) -> Option<&LogMatch> {
+    findings.iter().filter(|found| found.rank == LogRank::Root).min_by_key(|found| (found.is_warning, found.line))
+}
+
 impl LogAnalysis {
-    /// Returns the first finding with the rank root.
+    /// Returns the root error that a finding explains.
     pub fn root(&self) -> Option<&LogMatch> {
-        self.findings.iter().find(|found| found.rank == LogRank::Root)
+        let strong = self.unknown.began.as_ref().is_some_and(|began| !began.weak);
+        root(&self.findings).filter(|root| !root.is_warning || !strong)
     }
 
     /// Returns the first error, and if it is unknown the next known one: at most two, in the order of the log.
@@ -91,7 +97,9 @@ impl NamedLogAnalysis {
     #[must_use]
     pub fn in_time_with(mut self, original: &Self) -> Self {
         let (own, of) = (&mut self.report, &original.report);
-        std::iter::zip(&mut own.findings, &of.findings).for_each(|(one, of)| one.at = of.at);
+        for (one, of) in std::iter::zip(&mut own.findings, &of.findings) {
+            (one.at, one.is_warning) = (of.at, of.is_warning);
+        }
         let unknown = own.unknown.lines.iter_mut().chain(&mut own.unknown.began);
         for (one, of) in unknown.zip(of.unknown.lines.iter().chain(&of.unknown.began)) {
             (one.at, one.weak) = (of.at, of.weak);

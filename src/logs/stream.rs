@@ -1,7 +1,9 @@
 //! Analysis of a log of any length, with only one line in memory.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
+use super::utf16::{Utf16, byte_order};
 use super::{LINE_BYTES, LogAnalysis, LogReader, Patterns};
 
 /// Bytes per read.
@@ -28,14 +30,22 @@ pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
 /// As [`read`]; [`ErrorKind::Unsupported`] if it is not text.
 pub fn read_text(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
     let mut source = BufReader::with_capacity(CHUNK, source);
-    if source.fill_buf()?.iter().take(SNIFFED_BYTES).any(|byte| *byte == 0) {
+    let start = source.fill_buf()?;
+    if byte_order(start).is_none() && start.iter().take(SNIFFED_BYTES).any(|byte| *byte == 0) {
         return Err(Error::from(ErrorKind::Unsupported));
     }
     read(patterns, source)
 }
 
-fn lines(source: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
+fn lines(source: impl Read, each: impl FnMut(&str)) -> Result<()> {
     let mut source = BufReader::with_capacity(CHUNK, source);
+    match byte_order(source.fill_buf()?) {
+        Some(order) => each_line(BufReader::new(Utf16 { source, order, text: VecDeque::new() }), each),
+        None => each_line(source, each),
+    }
+}
+
+fn each_line(mut source: impl BufRead, mut each: impl FnMut(&str)) -> Result<()> {
     let mut line = Vec::with_capacity(LINE_BYTES);
     while next(&mut source, &mut line)? {
         each(&String::from_utf8_lossy(&line));
@@ -71,7 +81,7 @@ fn next(source: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::READINGS;
+    use crate::tally::READINGS;
     use knowledge::playbook::load;
 
     /// A source of generated lines.

@@ -25,6 +25,9 @@ pub struct UnknownLine {
     /// True if the process ended of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fatal: bool,
+    /// True if it did no harm: its process went on to serve, or had been told to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub harmless: bool,
     /// The parsed time of the first.
     #[serde(skip)]
     pub at: Option<jiff::Timestamp>,

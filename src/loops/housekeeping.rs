@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 use super::deliver::DELIVERY_LEASE;
 use super::diagnose::RETRY;
 use super::every;
+use super::maintenance;
 use super::weekly::schedule_weeklies;
 use chat::LONGEST_FOLLOWUP;
 use knowledge::clock;
@@ -84,6 +85,17 @@ async fn once(service: &Service) {
         Ok(n) => info!(count = n, "wrote down how escalations ended"),
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
     }
+    if let Some(remind) = config.slack.remind.filter(|_| service.notifier.slack.is_some()) {
+        match store.remind(remind.after, remind.times, now).await {
+            Ok(0) => {}
+            Ok(n) => {
+                info!(count = n, "reminded of critical incidents that nobody has acknowledged");
+                service.deliveries.notify_one();
+            }
+            Err(error) => warn!(%error, "cannot look for critical incidents that nobody has acknowledged"),
+        }
+    }
+    maintenance::check(service, now).await;
     watchdog::check(service, now).await;
     schedule_weeklies(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
@@ -97,6 +109,7 @@ async fn once(service: &Service) {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
         delete(store, Surplus::Weeklies, before, until).await;
+        delete(store, Surplus::Maintenance, before, until).await;
     }
 }
 
@@ -138,6 +151,7 @@ enum Surplus {
     Incidents,
     Audit,
     Weeklies,
+    Maintenance,
 }
 
 impl Surplus {
@@ -147,7 +161,8 @@ impl Surplus {
             Self::Requests => "old ids of requests",
             Self::Incidents => "old incidents",
             Self::Audit => "old lines of the audit log",
-            Self::Weeklies => "old weekly summaries",
+            Self::Weeklies => "old summaries",
+            Self::Maintenance => "old maintenance windows",
         }
     }
 
@@ -158,6 +173,7 @@ impl Surplus {
             Self::Incidents => store.forget(before).await,
             Self::Audit => store.forget_audit(before).await,
             Self::Weeklies => store.forget_weeklies(before).await,
+            Self::Maintenance => store.forget_maintenance(before).await,
         }
     }
 }

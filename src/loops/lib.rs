@@ -10,6 +10,7 @@ mod diagnose;
 mod exporters;
 mod heartbeat;
 mod housekeeping;
+mod maintenance;
 mod weekly;
 
 use std::future::Future;

@@ -183,7 +183,8 @@ impl Notifier {
             None => None,
         };
         let reported = alone.as_ref().and_then(|(_, place)| place.thread_state.as_ref());
-        let changed = alone.as_ref().zip(reported).is_some_and(|((state, _), old)| self.has_changed(old, state));
+        let shown = single.as_ref().zip(alone.as_ref()).zip(reported);
+        let changed = shown.is_some_and(|((incident, (state, _)), old)| self.has_changed(incident, old, state));
         let effects = DigestEffects {
             mentions: new_mentions(incidents, &places, now),
             calls: in_thread.collect(),

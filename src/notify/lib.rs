@@ -8,6 +8,7 @@ mod cleaned;
 mod digests;
 mod escalation;
 mod history_search;
+mod maintenance;
 mod messages;
 mod outgoing;
 mod pager;
@@ -31,6 +32,7 @@ use knowledge::alert::Alert;
 use knowledge::clock::Backoff;
 use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
+pub use maintenance::{LONGEST as LONGEST_MAINTENANCE, Maintenance, MaintenanceConfig};
 use message::{Message, SlackMessage};
 use outgoing::Outgoing;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
@@ -89,6 +91,8 @@ pub struct Notifier {
     pub redactor: Redactor,
     /// Slack's rate limits.
     pub rates: Rates,
+    /// The maintenance windows.
+    pub maintenance: Maintenance,
     /// Cached answers about Slack's history.
     pub history: HistoryCache,
 }
@@ -130,6 +134,8 @@ impl Notifier {
             can_silence: self.can_silence,
             can_escalate: self.config.escalate.is_some(),
             acknowledged: incident.acknowledged.is_some(),
+            snoozed: incident.snoozed,
+            maintenance: self.maintenance_of(incident),
             notes: &incident.notes,
             dashboard: Some(self.dashboard_url.as_str()).filter(|url| !url.is_empty()),
             impact: incident.impact,
@@ -150,7 +156,7 @@ impl Notifier {
     /// channel, the channel stands in for another and gets the mentions of all routes of the critical alerts.
     fn people_to_mention(&self, incident: &Incident, channel: &str) -> Vec<&str> {
         let mut people = Vec::new();
-        if !incident.open || !incident.critical {
+        if !incident.open || !incident.critical || self.is_quiet(incident) {
             return people;
         }
         let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
@@ -162,6 +168,17 @@ impl Notifier {
         people
     }
 
+    /// Returns true if nobody wants to be called for this incident now.
+    fn is_quiet(&self, incident: &Incident) -> bool {
+        if self.maintenance_of(incident).is_some() {
+            return true;
+        }
+        if incident.snoozed {
+            return true;
+        }
+        false
+    }
+
     /// Delivers one piece of work, or stores the time of the next try.
     pub async fn deliver(&self, work: PendingWork) {
         failpoint("delivery claimed");
@@ -170,7 +187,7 @@ impl Notifier {
             PendingWork::Message(delivery) => self.deliver_message(out, delivery).await,
             PendingWork::Digest(digest) => self.deliver_digest(out, digest).await,
             PendingWork::Post(post) => self.deliver_post(out, post).await,
-            PendingWork::Weekly(weekly) => self.deliver_weekly(out, weekly).await,
+            PendingWork::SummaryPost(weekly) => self.deliver_weekly(out, weekly).await,
             PendingWork::DuplicateCheck(check) => self.remove_duplicates(check).await,
         };
         let Err(error) = done else { return };

@@ -80,7 +80,7 @@ impl Notifier {
             mention: (!calls.is_empty()).then_some(mention),
             thread_state: state_json,
             calls: calls.iter().filter(|_| !first).map(|id| (*id).to_owned()).collect(),
-            changed: delivery.thread_state.as_ref().is_some_and(|reported| self.has_changed(reported, &state)),
+            changed: delivery.thread_state.as_ref().is_some_and(|told| self.has_changed(incident, told, &state)),
         };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &effects, now).await?;
@@ -88,9 +88,13 @@ impl Notifier {
         Ok(())
     }
 
-    /// Returns true if there are changes for a thread that described the state `reported` (JSON) last.
-    pub(super) fn has_changed(&self, reported: &str, state: &ThreadState) -> bool {
+    /// Returns true if there are changes for a thread that described the state `reported` (JSON) last, and people want to
+    /// hear of them.
+    pub(super) fn has_changed(&self, incident: &Incident, reported: &str, state: &ThreadState) -> bool {
         let reported: Option<ThreadState> = serde_json::from_str(reported).ok();
+        if incident.snoozed {
+            return false;
+        }
         reported.is_some_and(|reported| render::changes(&reported, state, &self.words).is_some())
     }
 

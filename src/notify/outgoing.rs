@@ -39,7 +39,7 @@ impl<'a> Outgoing<'a> {
             PendingWork::Digest(it) => ("digest", &it.id, &it.channel, None, it.tries, it.posted.is_none(), it.began),
             PendingWork::Post(it) => ("thread", &it.id, &it.channel, Some(&it.thread), it.tries, true, it.began),
             // Searched for before every post: a store restored from a backup does not know what was posted after that.
-            PendingWork::Weekly(it) => ("weekly", &it.id, &it.channel, None, it.tries, true, Some(it.until)),
+            PendingWork::SummaryPost(it) => ("weekly", &it.id, &it.channel, None, it.tries, true, Some(it.until)),
             PendingWork::DuplicateCheck(it) => ("look", &it.subject, &it.channel, None, it.checks_done, false, None),
         };
         Self { work, sink, id, channel, thread, tries, is_new, since: since.filter(|_| is_new) }
@@ -162,7 +162,7 @@ impl Notifier {
             PendingWork::Message(delivery) => store.postpone(delivery, due, reason, note).await,
             PendingWork::Digest(digest) => store.digest_postponed(digest, due, reason, note).await,
             PendingWork::Post(post) => store.post_postponed(post, due, reason, note).await,
-            PendingWork::Weekly(weekly) => store.weekly_postponed(weekly, due, reason, note).await,
+            PendingWork::SummaryPost(weekly) => store.weekly_postponed(weekly, due, reason, note).await,
             PendingWork::DuplicateCheck(check) => store.postpone_duplicate_check(check, due).await,
         }
     }

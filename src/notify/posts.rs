@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
+use knowledge::clock::{between, human_duration};
 use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
 use render::{self, ThreadState};
@@ -88,6 +90,21 @@ impl Notifier {
                     None => self.words.line("call", &[person]),
                 };
                 let posted = slack.broadcast(thread, &render::slack_line(&line), &mark).await?;
+                Ok(PostOutcome::Posted(Some(posted.ts), None))
+            }
+            PostKind::Reminder => {
+                let waits = incident.open && incident.critical;
+                let waits = waits && !self.is_quiet(incident);
+                let is_taken =
+                    |since: &Timestamp| incident.acknowledged.as_ref().is_some_and(|taken| taken.at >= *since);
+                let Some(since) = incident.critical_at.filter(|since| waits && !is_taken(since)) else {
+                    return Ok(PostOutcome::Needless("somebody took it, or it is not critical any more"));
+                };
+                let people = self.people_to_mention(incident, &post.delivery);
+                let age = human_duration(between(since, self.store.now()));
+                let line = self.words.line("reminder", &[("age", age.into())]);
+                let body = render::with_mentions(render::slack_line(&line), &people);
+                let posted = slack.broadcast(thread, &body, &mark).await?;
                 Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
             PostKind::Picture => self.post_picture(slack, thread, post, incident).await,

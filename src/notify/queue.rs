@@ -66,11 +66,11 @@ pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
         PendingWork::Message(delivery) => &delivery.channel,
         PendingWork::Digest(digest) => &digest.channel,
         PendingWork::Post(post) => &post.channel,
-        PendingWork::Weekly(weekly) => &weekly.channel,
+        PendingWork::SummaryPost(weekly) => &weekly.channel,
     };
     Some(match waiting.turn {
         DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread => Lane::Post(channel.clone()),
-        DeliveryPriority::Weekly => Lane::Post(channel.clone()),
+        DeliveryPriority::SummaryPost => Lane::Post(channel.clone()),
         DeliveryPriority::Favoured => Lane::Favoured,
         DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::DuplicateCheck => Lane::Ordinary,
     })

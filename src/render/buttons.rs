@@ -25,6 +25,12 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> Block {
     if open {
         buttons.push(press(Act::Again, "button-again"));
     }
+    if open && view.snoozed {
+        buttons.push(later(press(Act::Unsnooze, "button-unsnooze")));
+    }
+    if open && !view.snoozed {
+        buttons.push(later(press(Act::Snooze, "button-snooze")));
+    }
     if open && view.can_escalate {
         let confirm = Some(words.text("button-escalate-confirm", &[]));
         let escalate = press(Act::Escalate, "button-escalate");

@@ -62,6 +62,7 @@ pub(super) enum SectionKey {
     Model,
     Hardware,
     Workload,
+    Tenants,
     Deployment,
     Versions,
     Open,

@@ -9,7 +9,7 @@ use super::facts::{
 };
 use super::links::graph;
 use super::promise::{burnt, promise};
-use super::{Phrases, compared, direct, latency, logs, screened};
+use super::{Phrases, compared, direct, latency, logs, restart, rollout, screened};
 use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::gap::missing_part;
 use knowledge::playbook::condition_text;
@@ -93,12 +93,13 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     Some(Block::Section(title, lines))
 }
 
-/// Returns the lines about the best chain: the past, the times, its meaning, other causes.
+/// Returns the lines about the best chain: the past, the times, its meaning, what a rollout changed, other causes.
 pub(super) fn about_chain(diagnosis: &Diagnosis, meaning: Line, words: &Phrases) -> Vec<Line> {
     let before =
         [compared::of_chain(diagnosis, words), story(diagnosis, words), misfit(diagnosis, Duration::ZERO, words)];
     let meaning = (!meaning.text().is_empty()).then_some(meaning);
-    before.into_iter().chain([meaning, other_causes(diagnosis, words)]).flatten().collect()
+    let changed = rollout::in_full(diagnosis, words);
+    before.into_iter().chain([meaning]).flatten().chain(changed).chain(other_causes(diagnosis, words)).collect()
 }
 
 /// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
@@ -178,6 +179,9 @@ pub(super) fn step(fix: &Fix, words: &Phrases) -> Line {
         let when = condition_text(&check.when, check.unit);
         let check = format!("{} {}", check.title, when).into();
         line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
+    }
+    if let Some(cost) = restart::cost(fix, words) {
+        line = words.line("step-cost", &[("step", line.into()), ("cost", cost.into())]);
     }
     if let Some(url) = &fix.source {
         let source = TextSpan::Link(words.text("source", &[]), url.clone());

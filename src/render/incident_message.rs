@@ -11,7 +11,8 @@ use super::facts::{
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::promise::{burnt, promise};
 use super::{
-    IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, screened,
+    IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, restart,
+    rollout, screened,
 };
 use findings::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
@@ -62,6 +63,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     }
     parts.push(alerts(view, words));
     parts.extend(notes::others(view, words).into_iter().map(Block::Note));
+    parts.extend(view.maintenance.as_ref().map(|window| Block::Note(notes::maintenance(window, words))));
     parts.push(Block::Note(foot(view, words)));
     if view.interactive {
         parts.push(buttons::of_incident(view, words));
@@ -217,7 +219,8 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
     match diagnosis.root() {
         Some(root) => {
             let judged = notes::judgement(view, words);
-            let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
+            let changed = rollout::in_short(diagnosis, words);
+            let lines = judged.into_iter().chain(chain(diagnosis, root, words)).chain(changed).collect();
             parts.push(Block::Section(words.text("why", &[]), lines));
             details = reservations(diagnosis, root, words);
         }
@@ -266,12 +269,13 @@ fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec
     let one = |(i, fix): (usize, &Fix)| {
         let mark = if notes::is_done(fix, view.notes) { "✓ " } else { "" };
         let line = Line::default().plain(format!("{}. {mark}", i + 1)).then(Line::of(&fix.action.replace('\n', " ")));
-        match buttons::of_step(view, i, fix, words) {
+        let step = match buttons::of_step(view, i, fix, words) {
             Some(button) => Block::Beside(line, button),
             None => Block::Paragraph(line),
-        }
+        };
+        std::iter::once(step).chain(restart::cost(fix, words).map(Block::Note))
     };
-    std::iter::once(Block::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
+    std::iter::once(Block::Section(title, Vec::new())).chain(shown.enumerate().flat_map(one)).collect()
 }
 
 /// Renders the steps that prevent a recurrence.

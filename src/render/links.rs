@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{IncidentView, Phrases};
 use findings::silence::{SilenceMatcher, preselected};
 use findings::{Diagnosis, Outcome, Scope};
-use knowledge::alert::{Alert, active};
+use knowledge::alert::{Alert, PANEL_ANNOTATION, SILENCE_ANNOTATION, active};
 use knowledge::clock;
 use redact::is_redacted;
 
@@ -20,7 +20,9 @@ const AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Returns the links of an incident, label and URL, as many as fit.
 pub fn links_of(view: &IncidentView<'_>, words: &Phrases) -> Vec<(String, String)> {
-    let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
+    let annotated = |name| active(view.alerts).iter().find_map(|a| a.annotations.get(name).cloned());
+    let runbook = annotated("runbook_url");
+    let configured = view.dashboard.filter(|url| !url.is_empty()).map(|url| dashboard(url, view));
     let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
     let silence = view
         .alertmanager
@@ -29,7 +31,7 @@ pub fn links_of(view: &IncidentView<'_>, words: &Phrases) -> Vec<(String, String
     let all = [
         ("link-incident", view.page.clone()),
         ("link-runbook", runbook),
-        ("link-dashboard", view.dashboard.filter(|url| !url.is_empty()).map(|url| dashboard(url, view))),
+        ("link-dashboard", configured.or_else(|| annotated(PANEL_ANNOTATION))),
         ("link-silence", silence),
         ("link-prometheus", graph),
     ];
@@ -96,7 +98,14 @@ fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
 
 /// Returns the URL of Alertmanager's silence form, with the labels that all firing alerts share; `None` if these only
 /// name the pool, or one is hidden: with a placeholder it would silence nothing, without that label more than is meant.
+/// Grafana links a form of its own for each alert, which is right only if there is one.
 fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
+    let active = active(alerts);
+    if active.iter().any(|alert| alert.annotations.contains_key(SILENCE_ANNOTATION)) {
+        let only = active.first().filter(|_| active.len() == 1);
+        let form = only.and_then(|alert| alert.annotations.get(SILENCE_ANNOTATION));
+        return form.filter(|form| !is_redacted(form)).cloned();
+    }
     let shared = preselected(alerts).ok()?;
     let base = alertmanager.trim_end_matches('/');
     let hidden = shared.iter().any(|matcher| is_redacted(&matcher.name) || is_redacted(&matcher.value));

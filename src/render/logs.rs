@@ -4,7 +4,7 @@ use super::Phrases;
 use super::document::drop_empty;
 use super::facts::few;
 use findings::LogsRead;
-use knowledge::playbook::LogRank;
+use knowledge::playbook::{LogRank, LogStage};
 use knowledge::signal::format_value;
 use logs::{LogAnalysis, LogEvent, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, in_order};
 use message::{Block, Line, Message, StateStyle, Tone};
@@ -66,7 +66,11 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
             return (tone, words.text("logs-root", &[("engine", engine()), ("root", told.into())]));
         }
         (true, true, _) => (Tone::Warning, "logs-secondary-only"),
-        (true, false, Some(_)) => (Tone::Good, "logs-clean"),
+        (true, false, Some(_)) => match report.stage {
+            Some(LogStage::Starting) => (Tone::Warning, "logs-not-ready"),
+            Some(LogStage::Stopping | LogStage::Ending) => (Tone::Good, "logs-shut-down"),
+            Some(LogStage::Serving) | None => (Tone::Good, "logs-clean"),
+        },
         (true, false, None) => (Tone::Unknown, "logs-unknown"),
     };
     (key.0, words.text(key.1, &[("engine", engine())]))
@@ -109,7 +113,8 @@ fn in_turn(log: &NamedLogAnalysis, event: &LogEvent<'_>, words: &Phrases) -> Lin
 
 /// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
 pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line> {
-    let mut lines = vec![words.line("logs-unknown-count", &[("n", unknown.count.into())])];
+    let pieces = [("n", unknown.count.into()), ("harmless", usize::from(unknown.harmless).into())];
+    let mut lines = vec![words.line("logs-unknown-count", &pieces)];
     lines.extend(unknown.lines.iter().map(|one| {
         let text = message::TextSpan::Code(one.text.clone());
         words.line(

@@ -3,6 +3,7 @@
 use super::{IncidentView, Phrases};
 use findings::Fix;
 use knowledge::clip::clip;
+use knowledge::incident::MaintenanceWindow;
 use knowledge::incident::{Act, Note};
 use message::{Line, TextSpan};
 
@@ -32,6 +33,15 @@ pub(super) fn others(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     shown.filter_map(|at| note(notes.get(at)?, words)).collect()
 }
 
+/// Says that a maintenance window keeps the incident quiet.
+pub(super) fn maintenance(window: &MaintenanceWindow, words: &Phrases) -> Line {
+    let line = words.line("maintenance-note", &[("until", TextSpan::Time(window.until).into())]);
+    match window.reason.as_str() {
+        "" => line,
+        reason => words.line("note-detail", &[("note", line.into()), ("detail", clip(reason, 200).into())]),
+    }
+}
+
 /// Returns the text of a step as its note shows it.
 pub fn step_text(fix: &Fix) -> String {
     clip(fix.action.replace('\n', " ").trim(), STEP_CHARS)
@@ -54,6 +64,8 @@ pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
 fn key(note: &Note) -> Option<&'static str> {
     Some(match note.act {
         Act::Acknowledge => "note-acknowledge",
+        Act::Snooze => "note-snooze",
+        Act::Unsnooze => "note-unsnooze",
         Act::Again => "note-again",
         Act::Note => "note-note",
         Act::Right => "note-right",

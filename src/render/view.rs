@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use findings::Diagnosis;
 use knowledge::alert::Alert;
+use knowledge::incident::MaintenanceWindow;
 use knowledge::incident::{ChangeReason, Impact, Note, Related};
 
 /// All data that the message of an incident shows.
@@ -45,6 +46,10 @@ pub struct IncidentView<'a> {
     pub can_escalate: bool,
     /// True if a user acknowledged it.
     pub acknowledged: bool,
+    /// True while somebody wants to hear nothing more of it until it gets worse.
+    pub snoozed: bool,
+    /// The maintenance window in which it calls nobody.
+    pub maintenance: Option<MaintenanceWindow>,
     /// User actions, oldest first.
     pub notes: &'a [Note],
     /// The incidents that share something with it.

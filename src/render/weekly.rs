@@ -1,4 +1,4 @@
-//! The weekly summary of a channel as a message; each line links to an incident.
+//! The weekly and the daily summary of a channel as a message; each line links to an incident.
 
 use jiff::Timestamp;
 
@@ -41,6 +41,22 @@ pub fn weekly_message(summary: &WeeklySummary, pages: Option<&str>, words: &Phra
     parts.push(Block::Note(view.foot()));
     let tone = if summary.open == 0 { Tone::Good } else { Tone::Firing };
     Message { tone, headline: words.text("weekly-headline", &counts), parts }
+}
+
+/// Renders the summary of a day: the incidents that had no message of their own. `pages` as in [`weekly_message`].
+pub fn daily_message(summary: &WeeklySummary, pages: Option<&str>, words: &Phrases) -> Message {
+    let view = View { summary, pages, words };
+    let counts = [
+        ("channel", summary.channel.as_str().into()),
+        ("incidents", summary.incidents.into()),
+        ("open", summary.open.into()),
+    ];
+    let sections = [("weekly-causes", view.causes()), ("weekly-open", view.open())];
+    let sections = sections.into_iter().filter(|(_, lines)| !lines.is_empty());
+    let mut parts: Vec<Block> = sections.map(|(key, lines)| Block::Section(words.text(key, &[]), lines)).collect();
+    parts.push(Block::Note(view.foot()));
+    let tone = if summary.open == 0 { Tone::Good } else { Tone::Firing };
+    Message { tone, headline: words.text("daily-headline", &counts), parts }
 }
 
 struct View<'a> {

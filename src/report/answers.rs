@@ -195,6 +195,7 @@ fn workload(findings: &SourceFindings) -> Workload {
     Workload {
         input: facts.and_then(|facts| facts.input.clone()),
         output: facts.and_then(|facts| facts.output.clone()),
+        tenants: facts.map(|facts| facts.tenants.clone()).unwrap_or_default(),
         load: facts.map(|facts| facts.load.clone()).unwrap_or_default(),
     }
 }

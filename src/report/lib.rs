@@ -239,6 +239,9 @@ pub struct Workload {
     pub input: Option<Distribution>,
     /// Generated tokens per request (OSL).
     pub output: Option<Distribution>,
+    /// The tenants who sent it, the largest first; empty if no gateway tells them apart.
+    #[serde(default)]
+    pub tenants: Vec<facts::TenantUse>,
     /// Arrival rate, concurrency and other measures of the load.
     pub load: Vec<Measured>,
 }

@@ -127,6 +127,8 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
 fn of_note(note: &Note) -> Vec<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
+        Act::Snooze => (HappenedKind::Act, "somebody snoozed it until it gets worse"),
+        Act::Unsnooze => (HappenedKind::Act, "somebody ended the snooze"),
         Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),
         Act::Note => (HappenedKind::Note, "somebody noted"),
         Act::Right => (HappenedKind::Act, "somebody found the cause right"),

@@ -51,7 +51,7 @@ pub async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Res
 /// Adds what admission needs beside the group: the playbook, the destinations, and the digest of a storm.
 fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) {
     let own = OwnAlert::of(&group.alerts);
-    let sinks = sinks(&service.config, &group.active(), own);
+    let (sinks, filtered) = sinks(&service.config, &group.active(), own);
     let selection = match own {
         // It is about no pool.
         Some(OwnAlert::AlertmanagerSilent) => None,
@@ -76,22 +76,27 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
         queue,
         topic: topic(service, &group, selection.as_ref().map(|(playbook, _)| playbook)),
     };
-    (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
+    (group, AdmissionPlan { selection, sinks, filtered, grace: service.config.diagnose.grace, storm })
 }
 
-/// Returns the destinations of a group. A self test calls no pager, and goes to the channel that it names if the
-/// configuration has it.
-fn sinks(config: &Config, firing: &[&Alert], own: Option<OwnAlert>) -> Vec<(Sink, String)> {
+/// Returns the destinations of a group, and the channels for which its severity is too low. A self test calls no pager, and
+/// goes to the channel that it names if the configuration has it; our own alerts have no severity that is too low.
+fn sinks(config: &Config, firing: &[&Alert], own: Option<OwnAlert>) -> (Vec<(Sink, String)>, Vec<String>) {
     let is_test = own == Some(OwnAlert::SelfTest);
     let named = firing.first().and_then(|alert| alert.labels.get(SELF_TEST_CHANNEL)).filter(|_| is_test);
+    let (shown, low): (Vec<&Alert>, Vec<&Alert>) =
+        firing.iter().copied().partition(|alert| own.is_some() || config.slack.shows(alert));
     let channels = match named.and_then(|named| config.slack.channels().find(|channel| channel == named)) {
         Some(channel) => vec![channel],
-        None => config.slack.channels_for(firing),
+        None => config.slack.channels_for(&shown),
     };
+    let filtered = config.slack.channels_for(&low).into_iter().filter(|channel| !channels.contains(channel));
+    let filtered = filtered.map(str::to_owned).collect();
     let console = config.prints().then(|| (Sink::Console, String::new()));
     let pagers = config.pagers.iter().filter(|pager| !is_test && pager.takes(firing));
     let pagers = pagers.map(|pager| (Sink::Pager, pager.name.clone()));
-    console.into_iter().chain(channels.into_iter().map(|c| (Sink::Slack, c.to_owned()))).chain(pagers).collect()
+    let channels = channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned()));
+    (console.into_iter().chain(channels).chain(pagers).collect(), filtered)
 }
 
 /// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster

@@ -1,6 +1,7 @@
 //! The configuration file: combines the configuration of all components; every key has a default.
 
 mod bundle;
+mod oidc;
 mod secrets;
 mod server;
 mod state;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -19,6 +21,7 @@ pub use bundle::Config as BundleConfig;
 use knowledge::clock::duration;
 use knowledge::playbook::{DeclaredPool, Library, Slo, SourceFile, parse};
 use knowledge::signal::OwnLabels;
+pub use oidc::OidcConfig;
 pub use secrets::{SlackInlet, bot_token, inlet};
 pub use server::{ANYBODY, Authentication, PagesConfig, ServerLimits};
 use sources::{alertmanager, exporter, kubernetes, loki};
@@ -55,6 +58,8 @@ pub struct Config {
     pub slack: slack::Config,
     /// Alertmanagers, for silences; the first whose labels match the alerts is used.
     pub alertmanagers: Vec<alertmanager::Config>,
+    /// Times in which alerts with some labels mention nobody and call no pager.
+    pub maintenance: Vec<notify::MaintenanceConfig>,
     /// Pagers and webhooks that receive the triage.
     pub pagers: Vec<notify::Pager>,
     /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are
@@ -104,6 +109,7 @@ impl Default for Config {
             loki: Vec::new(),
             slack: slack::Config::default(),
             alertmanagers: Vec::new(),
+            maintenance: Vec::new(),
             pagers: Vec::new(),
             dashboard_url: String::new(),
             console: None,
@@ -307,9 +313,30 @@ impl Config {
         if !(alertmanager::SHORTEST..=alertmanager::LONGEST).contains(&self.slack.silence_max) {
             bail!("`slack.silence_max` is 1m to 30d: longer silences belong into Alertmanager's configuration");
         }
+        for window in &self.maintenance {
+            window.validate().map_err(anyhow::Error::msg)?;
+        }
         if let Some(weekly) = &self.slack.weekly {
             let channels: Vec<&str> = self.slack.channels().collect();
             weekly.validate(channels.iter().copied()).map_err(anyhow::Error::msg)?;
+        }
+        if self.slack.daily.is_some() && self.slack.least_severity.is_empty() {
+            bail!("`slack.daily` needs `slack.least_severity`: it counts what gets no message because of its severity");
+        }
+        if let Some(daily) = &self.slack.daily {
+            daily.moments(Timestamp::UNIX_EPOCH).map_err(anyhow::Error::msg)?;
+        }
+        if !self.slack.least_severity.is_empty() && self.slack.daily.is_none() {
+            bail!("`slack.least_severity` needs `slack.daily`: nobody would hear of the incidents that get no message");
+        }
+        if let Some(name) = self.slack.least_severity.keys().find(|name| !self.slack.channels().any(|c| c == *name)) {
+            bail!(
+                "`slack.least_severity`: `{name}` gets no incidents: write a channel as `slack.channel` or one of \
+                 `slack.routes` has it"
+            );
+        }
+        if self.slack.remind.is_some_and(|remind| remind.after < Duration::from_secs(60) || remind.times == 0) {
+            bail!("`slack.remind.after` is at least 1m, and `times` at least 1");
         }
         if self.slack.commands_per_minute.contains(&0) {
             bail!("`slack.commands_per_minute` are at least 1");

@@ -5,10 +5,14 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
+use secrecy::ExposeSecret;
+
+use crate::config::secret;
 
 /// The file of the generated key.
 const KEY_FILE: &str = "bundle-links.key";
@@ -41,11 +45,31 @@ impl Signer {
         URL_SAFE_NO_PAD.encode(hmac::sign(&self.0, text.as_bytes()))
     }
 
+    /// Derives the 32 bytes of another key, one for each purpose.
+    pub fn derive(&self, purpose: &str) -> [u8; KEY_BYTES] {
+        let tag = hmac::sign(&self.0, purpose.as_bytes());
+        // The output of HMAC-SHA256 is as long as a key.
+        std::array::from_fn(|i| tag.as_ref().get(i).copied().unwrap_or_default())
+    }
+
     /// Returns true if the signature of a text is ours; compares in constant time.
     pub fn has_signed(&self, text: &str, signature: &str) -> bool {
         let signature = URL_SAFE_NO_PAD.decode(signature);
         signature.is_ok_and(|signature| hmac::verify(&self.0, text.as_bytes(), &signature).is_ok())
     }
+}
+
+/// Returns the configured signer; `None` if its key is still to be made in the state directory.
+///
+/// # Errors
+/// If the key cannot be read, or is too short.
+pub fn known_signer(link_key_file: Option<&Path>, state_dir: &Path) -> anyhow::Result<Option<Signer>> {
+    let key = match link_key_file {
+        Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
+        None if !state_dir.join(KEY_FILE).exists() => return Ok(None),
+        None => own_key(state_dir).context("cannot read the key of download links")?,
+    };
+    Ok(Some(Signer::new(&key)?))
 }
 
 /// Returns the key in the state directory, created at the first call, readable by its owner only.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::weekly::WeeklyConfig;
+use super::weekly::{DailyConfig, WeeklyConfig};
 use knowledge::alert::{Alert, Labels};
 use knowledge::clock::duration;
 
@@ -46,6 +46,12 @@ pub struct Config {
     pub storm: StormConfig,
     /// A summary of the week in each channel; not posted if not set.
     pub weekly: Option<WeeklyConfig>,
+    /// Channels in which alerts below a severity get no message, by name.
+    pub least_severity: BTreeMap<String, LeastSeverity>,
+    /// A summary of each day in those channels, of what got no message; not posted if not set.
+    pub daily: Option<DailyConfig>,
+    /// A reminder of critical incidents that nobody has acknowledged; none if not set.
+    pub remind: Option<RemindConfig>,
     /// The users who may do more than look.
     pub act: Powers,
     /// The target of "Escalate": a user group's or user's id, or the name of one of `pagers`.
@@ -74,6 +80,43 @@ pub struct StormConfig {
 impl Default for StormConfig {
     fn default() -> Self {
         Self { incidents: 20, within: Duration::from_secs(300) }
+    }
+}
+
+/// A severity below which alerts get no message in a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LeastSeverity {
+    /// Alerts with the severity `info` or `none` get no message.
+    Warning,
+    /// Only alerts with the severity `critical` or `page` get one.
+    Critical,
+}
+
+impl LeastSeverity {
+    fn admits(self, alert: &Alert) -> bool {
+        match self {
+            Self::Critical => alert.is_critical(),
+            Self::Warning => !matches!(alert.labels.get("severity").map(String::as_str), Some("info" | "none")),
+        }
+    }
+}
+
+/// The key `slack.remind:`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RemindConfig {
+    /// The time after the call for a critical incident, and after each reminder; defaults to 15m, at least 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub after: Duration,
+    /// The number of reminders each time that an incident becomes critical; defaults to 3.
+    pub times: u32,
+}
+
+impl Default for RemindConfig {
+    fn default() -> Self {
+        Self { after: Duration::from_secs(15 * 60), times: 3 }
     }
 }
 
@@ -119,6 +162,9 @@ impl Default for Config {
             queue: 200,
             storm: StormConfig::default(),
             weekly: None,
+            least_severity: BTreeMap::new(),
+            daily: None,
+            remind: None,
             act: Powers::default(),
             escalate: None,
             silence_max: Duration::from_secs(24 * 3_600),
@@ -158,6 +204,17 @@ impl Config {
         let Some(weekly) = &self.weekly else { return BTreeSet::new() };
         let wanted = |channel: &&str| weekly.channels.is_empty() || weekly.channels.iter().any(|name| name == channel);
         self.channels().filter(wanted).collect()
+    }
+
+    /// Returns the channels that get a daily summary, by name.
+    pub fn daily_channels(&self) -> BTreeSet<&str> {
+        let is_wanted = |channel: &&str| self.daily.is_some() && self.least_severity.contains_key(*channel);
+        self.channels().filter(is_wanted).collect()
+    }
+
+    /// Returns true if an alert of this severity gets a message in the channel of its route.
+    pub fn shows(&self, alert: &Alert) -> bool {
+        self.least_severity.get(self.channel_for(&alert.labels)).is_none_or(|least| least.admits(alert))
     }
 
     /// Returns the channels of these alerts without duplicates, those of critical ones first.

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
-pub use config::{Config, Powers, Route, StormConfig, Transport, is_person};
+pub use config::RemindConfig;
+pub use config::{Config, LeastSeverity, Powers, Route, StormConfig, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
 pub use history::{MarkedMessage, MessageMark, marked_name};
@@ -31,7 +32,7 @@ use message::SlackMessage;
 pub use payload::Payload;
 pub use signature::{SignatureError, Signing};
 pub use socket::{SocketState, SocketStatus};
-pub use weekly::{Weekday, WeeklyConfig, WeeklyMoments};
+pub use weekly::{DailyConfig, SummaryMoments, WeeklyConfig};
 pub use workspace::{ChannelInfo, TokenInfo};
 
 /// The timeout of a call.

@@ -1,10 +1,12 @@
-//! Configuration of the weekly summaries, and the moments at which they are due.
+//! Configuration of the weekly and daily summaries, and the moments at which they are due.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use knowledge::weekday::Weekday;
 
 /// The key `slack.weekly:`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -27,40 +29,29 @@ impl Default for WeeklyConfig {
     }
 }
 
-/// A day of the week.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Weekday {
-    Monday,
-    Tuesday,
-    Wednesday,
-    Thursday,
-    Friday,
-    Saturday,
-    Sunday,
+/// The key `slack.daily:`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DailyConfig {
+    /// The time of day at which it is posted, with hours and minutes; defaults to 09:00.
+    #[schemars(with = "String")]
+    pub at: Time,
+    /// The time zone of `at`, by its IANA name, such as Asia/Seoul; defaults to UTC.
+    pub timezone: String,
 }
 
-impl From<Weekday> for jiff::civil::Weekday {
-    fn from(day: Weekday) -> Self {
-        match day {
-            Weekday::Monday => Self::Monday,
-            Weekday::Tuesday => Self::Tuesday,
-            Weekday::Wednesday => Self::Wednesday,
-            Weekday::Thursday => Self::Thursday,
-            Weekday::Friday => Self::Friday,
-            Weekday::Saturday => Self::Saturday,
-            Weekday::Sunday => Self::Sunday,
-        }
+impl Default for DailyConfig {
+    fn default() -> Self {
+        Self { at: Time::constant(9, 0, 0, 0), timezone: "UTC".to_owned() }
     }
 }
 
-/// The moments of the weekly summaries around a time.
+/// The moments of the summaries around a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WeeklyMoments {
-    /// The start of the last week that has ended.
+pub struct SummaryMoments {
+    /// The start of the last period that has ended.
     pub since: Timestamp,
-    /// The end of that week: the last moment of a summary.
+    /// The end of that period: the last moment of a summary.
     pub until: Timestamp,
     /// The next moment.
     pub next: Timestamp,
@@ -72,28 +63,10 @@ impl WeeklyConfig {
     ///
     /// # Errors
     /// With the key and what to do, if the system does not know the time zone.
-    pub fn moments(&self, now: Timestamp) -> Result<WeeklyMoments, String> {
-        let zone = TimeZone::get(&self.timezone).map_err(|_| {
-            format!(
-                "`slack.weekly.timezone: {}` is no time zone of this system: write an IANA name such as Asia/Seoul or UTC, \
-                 and install tzdata if it is missing",
-                self.timezone
-            )
-        })?;
-        let of_week = |today: Date| -> Result<WeeklyMoments, jiff::Error> {
-            let at = |date: Date| zone.to_timestamp(date.to_datetime(self.at));
-            let back = today.weekday().since(self.day.into());
-            let mut day = today.checked_sub(back.days())?;
-            if at(day)? > now {
-                day = day.checked_sub(1.week())?;
-            }
-            Ok(WeeklyMoments {
-                since: at(day.checked_sub(1.week())?)?,
-                until: at(day)?,
-                next: at(day.checked_add(1.week())?)?,
-            })
-        };
-        of_week(zone.to_datetime(now).date()).map_err(|error| format!("`slack.weekly`: {error}"))
+    pub fn moments(&self, now: Timestamp) -> Result<SummaryMoments, String> {
+        let zone = zone_named(&self.timezone, "slack.weekly")?;
+        let last = |today: Date| today.checked_sub(i64::from(today.weekday().since(self.day.into())).days());
+        moments(&zone, self.at, 7, last, now).map_err(|error| format!("`slack.weekly`: {error}"))
     }
 
     /// Checks the rules that the types cannot express; `known` are the configured channels.
@@ -116,6 +89,47 @@ impl WeeklyConfig {
     }
 }
 
+impl DailyConfig {
+    /// Returns the moments around `now`, as [`WeeklyConfig::moments`] does.
+    ///
+    /// # Errors
+    /// With the key and what to do, if the system does not know the time zone.
+    pub fn moments(&self, now: Timestamp) -> Result<SummaryMoments, String> {
+        let zone = zone_named(&self.timezone, "slack.daily")?;
+        moments(&zone, self.at, 1, Ok, now).map_err(|error| format!("`slack.daily`: {error}"))
+    }
+}
+
+fn zone_named(name: &str, key: &str) -> Result<TimeZone, String> {
+    TimeZone::get(name).map_err(|_| {
+        format!(
+            "`{key}.timezone: {name}` is no time zone of this system: write an IANA name such as Asia/Seoul or UTC, and \
+             install tzdata if it is missing"
+        )
+    })
+}
+
+/// Returns the moments of periods of so many days that end at a time of day; `last` returns the last day of an end, up to
+/// today.
+fn moments(
+    zone: &TimeZone,
+    time: Time,
+    days: i64,
+    last: impl Fn(Date) -> Result<Date, jiff::Error>,
+    now: Timestamp,
+) -> Result<SummaryMoments, jiff::Error> {
+    let at = |date: Date| zone.to_timestamp(date.to_datetime(time));
+    let mut day = last(zone.to_datetime(now).date())?;
+    if at(day)? > now {
+        day = day.checked_sub(days.days())?;
+    }
+    Ok(SummaryMoments {
+        since: at(day.checked_sub(days.days())?)?,
+        until: at(day)?,
+        next: at(day.checked_add(days.days())?)?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +139,7 @@ mod tests {
     }
 
     fn moments(config: &WeeklyConfig, now: &str) -> [String; 3] {
-        let WeeklyMoments { since, until, next } = config.moments(at(now)).unwrap();
+        let SummaryMoments { since, until, next } = config.moments(at(now)).unwrap();
         [since, until, next].map(|at| at.to_string())
     }
 

@@ -7,6 +7,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::alerts::write_alerts;
+use super::attention::end_snooze;
 use super::connections::StoreConnection;
 use super::destinations::{AdmissionPlan, mark_critical, send_to};
 use super::digests::Woken;
@@ -189,6 +190,7 @@ async fn admit_one(
             .execute(&mut *db)
             .await?;
         }
+        end_snooze(db, &id, now_ms).await?;
     }
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;

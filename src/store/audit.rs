@@ -6,9 +6,9 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, Executor, Row};
 use strum::{EnumString, IntoStaticStr};
 
+use super::deliveries::bump;
 use super::deliveries::queue_page;
 use super::ids::new_id;
-use super::incidents::bump;
 use super::posts::{queue_answer, queue_call, queue_message};
 use super::values::BindValues;
 use super::{PostKind, Store, StoreError};

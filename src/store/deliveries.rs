@@ -270,11 +270,18 @@ impl Store {
 
     /// Waits for concurrent changes of the incident, and blocks new ones until the transaction ends: PostgreSQL would
     /// compare with the state at the start of the statement.
-    async fn lock_incident(&self, db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
+    pub(super) async fn lock_incident(&self, db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
         let lock = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
         lock.bind(incident).execute(db).await?;
         Ok(())
     }
+}
+
+/// Increments an incident's revision, so that its messages are updated.
+pub(super) async fn bump(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
+    let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
+    sqlx::query(bump).bind(incident).execute(&mut *db).await?;
+    outdate(db, incident).await
 }
 
 /// Marks delivered messages of an incident as pending, because its revision grew.

@@ -9,7 +9,7 @@ use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
 use super::storms::Storm;
-use super::values::write_rows;
+use super::values::{BindValues, write_rows};
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{IncidentState, KnownIncident};
 
@@ -25,10 +25,43 @@ pub struct AdmissionPlan {
     pub selection: Option<(String, String)>,
     /// The destinations of messages: sink and channel.
     pub sinks: Vec<(Sink, String)>,
+    /// Channels that get no message of it, because its severity is too low for them: their daily summary counts it.
+    pub filtered: Vec<String>,
     /// Time that the first message waits for its diagnosis.
     pub grace: Duration,
     /// The conditions under which the incident joins a digest instead.
     pub storm: Storm,
+}
+
+impl AdmissionPlan {
+    /// Returns the deliveries: sink, channel, and the state in which each begins.
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = (Sink, &str, DeliveryBegins)> {
+        let sinks = self.sinks.iter().map(|(sink, channel)| (*sink, channel.as_str(), DeliveryBegins::Pending));
+        let filtered = self.filtered.iter().map(|channel| (Sink::Slack, channel.as_str(), DeliveryBegins::Filtered));
+        sinks.chain(filtered)
+    }
+}
+
+/// The state in which a delivery begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeliveryBegins {
+    /// It is to be delivered.
+    Pending,
+    /// The incident was over before it was seen, so no message is sent.
+    Suppressed,
+    /// The severity is too low for the channel, so no message is sent until it rises.
+    Filtered,
+}
+
+impl DeliveryBegins {
+    /// Returns the state in the store, and the note about it.
+    fn stored(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Pending => ("pending", None),
+            Self::Suppressed => ("suppressed", Some("it was over before we saw it fire")),
+            Self::Filtered => ("filtered", Some("its severity is too low for the channel")),
+        }
+    }
 }
 
 /// A delivery that is not written yet.
@@ -38,8 +71,7 @@ pub(super) struct NewDelivery<'a> {
     pub(super) channel: &'a str,
     /// The time from which it is due.
     pub(super) due_ms: i64,
-    /// True if the incident was over before it was seen; no message is sent then.
-    pub(super) is_unseen: bool,
+    pub(super) begins: DeliveryBegins,
     pub(super) storm: &'a Storm,
 }
 
@@ -51,10 +83,9 @@ pub(super) async fn insert_deliveries(
 ) -> Result<(), StoreError> {
     let rows: Vec<_> = deliveries
         .iter()
-        .map(|NewDelivery { incident, sink, channel, due_ms, is_unseen, storm }| {
-            let state = if *is_unseen { "suppressed" } else { "pending" };
-            let note = is_unseen.then_some("it was over before we saw it fire");
-            let storm = storm.to_choose().filter(|_| *sink == Sink::Slack && !is_unseen);
+        .map(|NewDelivery { incident, sink, channel, due_ms, begins, storm }| {
+            let (state, note) = begins.stored();
+            let storm = storm.to_choose().filter(|_| *sink == Sink::Slack && *begins == DeliveryBegins::Pending);
             (incident, sink.as_str(), channel, state, due_ms, note, storm)
         })
         .collect();
@@ -75,13 +106,23 @@ pub(super) async fn send_to(
     plan: &AdmissionPlan,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let existing = sqlx::query_as("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
-    let existing: Vec<(String, String)> = existing.bind(id).fetch_all(&mut *db).await?;
-    let (due_ms, is_unseen, storm) = (now_ms, false, &plan.storm);
+    let existing = sqlx::query_as("SELECT sink, channel, state FROM deliveries WHERE incident_id = $1");
+    let existing: Vec<(String, String, String)> = existing.bind(id).fetch_all(&mut *db).await?;
+    let (due_ms, storm) = (now_ms, &plan.storm);
     let mut new = Vec::new();
-    for (sink, channel) in &plan.sinks {
-        if !existing.iter().any(|(its_sink, its_channel)| its_sink == sink.as_str() && its_channel == channel) {
-            new.push(NewDelivery { incident: id, sink: *sink, channel, due_ms, is_unseen, storm });
+    for (sink, channel, begins) in plan.deliveries() {
+        match existing.iter().find(|(of, place, _)| of == sink.as_str() && place == channel) {
+            None => new.push(NewDelivery { incident: id, sink, channel, due_ms, begins, storm }),
+            Some((.., state)) if begins == DeliveryBegins::Pending && state == "filtered" => {
+                sqlx::query(
+                    "UPDATE deliveries SET state = 'pending', note = NULL, due_ms = $3, storm = $4
+                     WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
+                )
+                .binds((id, channel, now_ms, storm.to_choose()))
+                .execute(&mut *db)
+                .await?;
+            }
+            Some(_) => {}
         }
     }
     insert_deliveries(db, &new).await

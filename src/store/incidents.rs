@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use super::connections::StoreConnection;
-use super::deliveries::outdate;
+use super::attention::end_snooze;
+use super::deliveries::{bump, outdate};
 use super::duplicates::hasten_duplicate_checks;
 use super::values::BindValues;
 use super::{Store, StoreError};
@@ -60,6 +60,8 @@ pub struct Incident {
     pub critical: bool,
     /// The acknowledgement; `None` if nobody has acknowledged.
     pub acknowledged: Option<Acknowledged>,
+    /// True while somebody wants to hear nothing more of it until it gets worse.
+    pub snoozed: bool,
     /// The impact; `None` until the incident is over.
     pub impact: Option<Impact>,
     /// The public address of the Alertmanager that sent it; may be empty.
@@ -95,6 +97,7 @@ macro_rules! select_incidents {
         concat!(
             "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
                truncated, diagnosis, revision, critical, acknowledged_by, acknowledged_ms, impact,
+               (SELECT snoozed_firing FROM attention WHERE incident_id = incidents.id) AS snoozed_firing,
                external_url, source, critical_ms
              FROM incidents WHERE ",
             $which
@@ -162,7 +165,8 @@ impl Store {
     pub async fn acknowledge(&self, incident: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
         let update = sqlx::query(
             "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3
-             WHERE id = $1 AND state = 'open' AND COALESCE(acknowledged_by, '') <> $2",
+             WHERE id = $1 AND state = 'open'
+               AND (COALESCE(acknowledged_by, '') <> $2 OR acknowledged_ms < critical_ms)",
         )
         .binds((incident, who, unix_ms(now)))
         .execute(&self.write)
@@ -192,19 +196,13 @@ impl Store {
         .fetch_all(&mut *tx)
         .await?;
         for id in &resolved {
+            end_snooze(&mut tx, id, unix_ms(now)).await?;
             outdate(&mut tx, id).await?;
             hasten_duplicate_checks(&mut tx, id, unix_ms(now)).await?;
         }
         tx.commit().await?;
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))
     }
-}
-
-/// Increments an incident's revision, so that its messages are updated.
-pub(super) async fn bump(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
-    let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
-    sqlx::query(bump).bind(incident).execute(&mut *db).await?;
-    outdate(db, incident).await
 }
 
 fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
@@ -254,6 +252,7 @@ impl Store {
             alerts: Vec::new(),
             critical: row.try_get::<i64, _>("critical")? == 1,
             acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
+            snoozed: row.try_get::<Option<i64>, _>("snoozed_firing")?.is_some(),
             impact,
             external_url: row.try_get("external_url")?,
             source: row.try_get("source")?,

@@ -12,6 +12,7 @@
 
 mod admission;
 mod alerts;
+mod attention;
 mod audit;
 mod backup;
 mod connections;
@@ -33,6 +34,7 @@ mod incidents;
 mod listing;
 mod lock;
 mod lookups;
+mod maintenance;
 mod mentions;
 mod opening;
 mod postpone;
@@ -99,7 +101,7 @@ use transaction::Tx;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
 pub use watchdogs::{OpenIncident, Watchdog};
-pub use weekly::{WEEKLY_WITHIN_MS, Weekly, WeeklyEnd};
+pub use weekly::{SummaryPeriod, SummaryPost, WeeklyEnd};
 pub use work_queue::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.

@@ -72,7 +72,8 @@ impl Store {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned ELSE '' END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-             WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL",
+             WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL
+               AND d.state <> 'filtered'",
         );
         let row = row.bind(incident).bind(channel).fetch_optional(&self.read).await?;
         row.map(|row| Ok(CalledPeople::read(row.try_get("called")?))).transpose()

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::StoreError;
 use super::alerts::write_alerts;
 use super::connections::StoreConnection;
-use super::destinations::{AdmissionPlan, NewDelivery, insert_deliveries, is_critical};
+use super::destinations::{AdmissionPlan, DeliveryBegins, NewDelivery, insert_deliveries, is_critical};
 use super::events::record_events;
 use super::ids::new_id;
 use super::values::{of_rows, write_rows};
@@ -88,9 +88,11 @@ pub(super) async fn open_incidents(
     for new in incidents {
         let grace = if new.is_diagnosed() { new.plan.grace.as_millis() } else { 0 };
         let due_ms = now_ms + i64::try_from(grace).unwrap_or(0);
-        let (incident, is_unseen, storm) = (&new.id, new.is_unseen(), &new.plan.storm);
-        for (sink, channel) in &new.plan.sinks {
-            deliveries.push(NewDelivery { incident, sink: *sink, channel, due_ms, is_unseen, storm });
+        let (incident, storm) = (&new.id, &new.plan.storm);
+        for (sink, channel, begins) in new.plan.deliveries() {
+            let is_shown = begins == DeliveryBegins::Pending;
+            let begins = if new.is_unseen() && is_shown { DeliveryBegins::Suppressed } else { begins };
+            deliveries.push(NewDelivery { incident, sink, channel, due_ms, begins, storm });
         }
     }
     insert(db, incidents, now_ms).await?;

@@ -25,6 +25,8 @@ pub enum PostKind {
     Picture,
     /// A call for a person, if the message itself could not call.
     Mention,
+    /// A call for people again, because nobody has acknowledged; determined when it is sent.
+    Reminder,
     /// The result of verifying a step.
     Verify,
     /// An action of a user.
@@ -240,7 +242,7 @@ async fn queue_everywhere(
 ) -> Result<(), StoreError> {
     let channels: Vec<String> = sqlx::query_scalar(
         "SELECT channel FROM deliveries WHERE incident_id = $1 AND sink = 'slack'
-           AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
+           AND state <> 'filtered' AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
     )
     .binds((incident, kind.as_str()))
     .fetch_all(&mut *db)

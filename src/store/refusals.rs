@@ -109,7 +109,9 @@ impl Store {
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, mentioned, stands_in_for)
              SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, $5, channel FROM deliveries
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND digest_id IS NULL
-             ON CONFLICT (incident_id, sink, channel) DO NOTHING",
+             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', note = NULL, due_ms = excluded.due_ms,
+               told = excluded.told, mentioned_ms = excluded.mentioned_ms, mentioned = excluded.mentioned,
+               stands_in_for = excluded.stands_in_for WHERE deliveries.state = 'filtered'",
         )
         .binds((incident, channel, other, unix_ms(now), called.to_string()))
         .execute(&mut *tx)

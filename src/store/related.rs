@@ -329,9 +329,9 @@ impl Store {
     async fn is_shown_beside(&self, incident: &str, other: &str) -> Result<bool, StoreError> {
         let elsewhere: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM deliveries own WHERE own.incident_id = $1 AND own.sink = 'slack'
-               AND own.state <> 'suppressed' AND NOT EXISTS
+               AND own.state NOT IN ('suppressed', 'filtered') AND NOT EXISTS
                (SELECT 1 FROM deliveries theirs WHERE theirs.incident_id = $2 AND theirs.sink = own.sink
-                  AND theirs.channel = own.channel AND theirs.state <> 'suppressed')",
+                  AND theirs.channel = own.channel AND theirs.state NOT IN ('suppressed', 'filtered'))",
         )
         .binds((incident, other))
         .fetch_one(&self.read)

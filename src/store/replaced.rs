@@ -6,6 +6,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::StoreError;
+use super::attention::end_snooze;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
@@ -77,6 +78,7 @@ async fn end_one(db: &mut StoreConnection, id: &str, reason: &ChangeReason, now_
     .execute(&mut *db)
     .await?;
     end_alerts(db, id).await?;
+    end_snooze(db, id, now_ms).await?;
     outdate(db, id).await?;
     hasten_duplicate_checks(db, id, now_ms).await?;
     record_event(db, id, now_ms, "notified", reason.as_str()).await

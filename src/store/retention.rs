@@ -17,13 +17,14 @@ pub const ROWS_AT_ONCE: i64 = 2_000;
 pub const KEPT_OF_EACH: i64 = 500;
 
 /// Deletes the rows that belong to an incident. Deliveries are deleted separately, because they name the digest.
-const OWNED: [&str; 6] = [
+const OWNED: &[&str] = &[
     "DELETE FROM alerts WHERE incident_id = $1",
     "DELETE FROM events WHERE incident_id = $1",
     "DELETE FROM posts WHERE incident_id = $1",
     "DELETE FROM feedback WHERE incident_id = $1",
     "DELETE FROM followups WHERE incident_id = $1",
     "DELETE FROM traits WHERE incident_id = $1",
+    "DELETE FROM attention WHERE incident_id = $1",
 ];
 
 /// A table with rows that accumulate while an incident flaps.
@@ -126,7 +127,7 @@ async fn forget_one(db: &mut StoreConnection, id: &str, before: Timestamp) -> Re
         return Ok(0);
     }
     for owned in OWNED {
-        sqlx::query(owned).bind(id).execute(&mut *db).await?;
+        sqlx::query(*owned).bind(id).execute(&mut *db).await?;
     }
     let digests: Vec<Option<String>> =
         sqlx::query_scalar("DELETE FROM deliveries WHERE incident_id = $1 RETURNING digest_id")

@@ -18,9 +18,12 @@ use super::connections::{ConnectionPool, StoreConnection};
 use super::database::DatabaseEngine;
 
 /// The migrations: version, name and statement, oldest first.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "store", include_str!("migrations/0001_store.sql")),
     (2, "unchosen", include_str!("migrations/0002_unchosen.sql")),
+    (3, "attention", include_str!("migrations/0003_attention.sql")),
+    (4, "summary_period", include_str!("migrations/0004_summary_period.sql")),
+    (5, "maintenance", include_str!("migrations/0005_maintenance.sql")),
 ];
 
 /// Returns the newest migration that this program knows.
@@ -29,10 +32,10 @@ fn newest_migration() -> i64 {
 }
 
 fn migrations() -> Vec<Migration> {
-    let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    let migration = |(version, name, sql): &(i64, &'static str, &'static str)| {
+        Migration::new(*version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    MIGRATIONS.into_iter().map(migration).collect()
+    MIGRATIONS.iter().map(migration).collect()
 }
 
 /// Applies the migrations that the store lacks.
@@ -106,7 +109,9 @@ mod tests {
         let names = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.collect();
         names.sort();
-        assert_eq!(names, MIGRATIONS.map(|(version, name, _)| format!("{version:04}_{name}.sql")));
+        let known: Vec<String> =
+            MIGRATIONS.iter().map(|(version, name, _)| format!("{version:04}_{name}.sql")).collect();
+        assert_eq!(names, known);
     }
 
     #[tokio::test]

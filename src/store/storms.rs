@@ -217,7 +217,7 @@ async fn count_opened(db: &mut StoreConnection, channel: &str, storm: &Storm, si
     let count = sqlx::query_scalar(
         "SELECT COUNT(*) FROM
            (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
-              AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed' AND d.storm IS NULL
+              AND d.sink = 'slack' AND d.channel = $1 AND d.state NOT IN ('suppressed', 'filtered') AND d.storm IS NULL
             WHERE i.opened_ms > $2 LIMIT $3) AS counted",
     );
     Ok(count.bind(channel).bind(since).bind(i64::from(storm.incidents)).fetch_one(db).await?)

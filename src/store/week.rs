@@ -5,11 +5,11 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::values::BindValues;
-use super::{Store, StoreError};
+use super::{Store, StoreError, SummaryPeriod, SummaryPost};
 use findings::Diagnosis;
 use knowledge::alert::Labels;
-use knowledge::clock::{before, from_unix_ms, parse_time, unix_ms};
-use knowledge::incident::{Act, CauseHistory, ChangeReason, PoolCause, WEEK, Week, WeekIncident};
+use knowledge::clock::{before, between, from_unix_ms, parse_time, unix_ms};
+use knowledge::incident::{Act, CauseHistory, ChangeReason, PoolCause, Week, WeekIncident};
 
 /// Maximum number of incidents of a week that are read.
 const INCIDENTS: i64 = 2_000;
@@ -26,7 +26,7 @@ macro_rules! of_week {
             "SELECT ",
             $columns,
             " FROM incidents i JOIN deliveries d ON d.incident_id = i.id AND d.sink = 'slack' AND d.channel = $1
-                AND d.stands_in_for IS NULL AND d.state <> 'suppressed'
+                AND d.stands_in_for IS NULL AND (d.state = $4 OR ($4 = '' AND d.state <> 'suppressed'))
                 LEFT JOIN digests g ON g.id = d.digest_id
               WHERE i.opened_ms >= $2 AND i.opened_ms < $3 AND i.reason NOT IN ('unreadable', 'readable_again')
                 AND i.group_key NOT LIKE 'llm-diagnose: self test %'",
@@ -36,27 +36,38 @@ macro_rules! of_week {
 }
 
 impl Store {
-    /// Returns the incidents that began in a channel's week.
-    pub async fn week(&self, channel: &str, since: Timestamp, until: Timestamp) -> Result<Week, StoreError> {
+    /// Returns the incidents of a summary: those that began in its period.
+    pub async fn week(&self, summary: &SummaryPost) -> Result<Week, StoreError> {
+        let SummaryPost { channel, since, until, .. } = summary;
+        let state = match summary.period {
+            SummaryPeriod::Week => "",
+            SummaryPeriod::Day => "filtered",
+        };
         let rows = sqlx::query(of_week!(
             "i.id, i.state, i.reason, i.critical, i.refired, i.playbook, i.started_ms, i.opened_ms, i.resolved_ms,
              COALESCE(d.posted_ts, g.posted_ts) AS posted_ts,
              (SELECT COUNT(*) FROM events e WHERE e.incident_id = i.id AND e.what = 'message gone') AS gone,
-             (SELECT MIN(a.at_ms) FROM audit a WHERE a.incident_id = i.id AND a.what = $4 AND a.result = 'done') AS taken_ms,
+             (SELECT MIN(a.at_ms) FROM audit a WHERE a.incident_id = i.id AND a.what = $5 AND a.result = 'done') AS taken_ms,
              (SELECT MIN(t.trait) FROM traits t WHERE t.incident_id = i.id AND t.trait LIKE '[\"cause\",%') AS cause",
-            " ORDER BY i.opened_ms DESC, i.id DESC LIMIT $5"
+            " ORDER BY i.opened_ms DESC, i.id DESC LIMIT $6"
         ))
-        .binds((channel, unix_ms(since), unix_ms(until), Act::Acknowledge.as_str(), INCIDENTS))
+        .binds((channel, unix_ms(*since), unix_ms(*until), state, Act::Acknowledge.as_str(), INCIDENTS))
         .fetch_all(&self.read)
         .await?;
         let incidents = self.unreadable.read_all("incident", &rows, week_incident);
-        let count = self.count_of_week(channel, since, until).await?;
-        Ok(Week { incidents, count, before: self.count_of_week(channel, before(since, WEEK), since).await? })
+        let count = self.count_of_week(channel, [*since, *until], state).await?;
+        let earlier = [before(*since, between(*since, *until)), *since];
+        Ok(Week { incidents, count, before: self.count_of_week(channel, earlier, state).await? })
     }
 
-    async fn count_of_week(&self, channel: &str, since: Timestamp, until: Timestamp) -> Result<u64, StoreError> {
+    async fn count_of_week(
+        &self,
+        channel: &str,
+        [since, until]: [Timestamp; 2],
+        state: &str,
+    ) -> Result<u64, StoreError> {
         let count: i64 = sqlx::query_scalar(of_week!("COUNT(*)", ""))
-            .binds((channel, unix_ms(since), unix_ms(until)))
+            .binds((channel, unix_ms(since), unix_ms(until), state))
             .fetch_one(&self.read)
             .await?;
         Ok(u64::try_from(count).unwrap_or_default())

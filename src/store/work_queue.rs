@@ -12,7 +12,7 @@ use super::duplicates::{DuplicateCheck, duplicate_check};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
 use super::values::BindValues;
-use super::weekly::{WEEKLIES, Weekly, weekly};
+use super::weekly::{SummaryPost, WEEKLIES, weekly};
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -23,7 +23,8 @@ pub enum DeliveryPriority {
     NewCritical,
     /// Any other new message.
     New,
-    /// An edit that reports the end of an incident, or any edit for a critical incident.
+    /// The first edit of a message that was posted when its incident opened: it mostly brings the diagnosis. One that reports
+    /// the end of an incident, or any for a critical one.
     Favoured,
     /// Any other edit.
     Update,
@@ -33,8 +34,8 @@ pub enum DeliveryPriority {
     Digest,
     /// A duplicate check.
     DuplicateCheck,
-    /// A weekly summary.
-    Weekly,
+    /// A weekly or daily summary.
+    SummaryPost,
 }
 
 /// A piece of work for a sink.
@@ -48,18 +49,18 @@ pub enum PendingWork {
     Post(Post),
     /// A duplicate check.
     DuplicateCheck(DuplicateCheck),
-    /// A weekly summary.
-    Weekly(Weekly),
+    /// A weekly or daily summary.
+    SummaryPost(SummaryPost),
 }
 
 impl PendingWork {
-    /// Returns the incident concerned; `None` for a digest, a duplicate check and a weekly summary.
+    /// Returns the incident concerned; `None` for a digest, a duplicate check and a summary.
     pub fn incident(&self) -> Option<&str> {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
             Self::Post(post) => Some(&post.incident),
             Self::Digest(_) | Self::DuplicateCheck(_) => None,
-            Self::Weekly(_) => None,
+            Self::SummaryPost(_) => None,
         }
     }
 
@@ -69,7 +70,7 @@ impl PendingWork {
             Self::Message(delivery) => delivery.posted.as_ref(),
             Self::Digest(digest) => digest.posted.as_ref(),
             Self::Post(_) | Self::DuplicateCheck(_) => None,
-            Self::Weekly(_) => None,
+            Self::SummaryPost(_) => None,
         };
         posted.map(|(_, ts)| ts.as_str())
     }
@@ -146,7 +147,7 @@ impl Store {
             )
             .binds((unix_ms(now), lease_ms, &check.subject, &check.channel))
             .bind(&*self.me),
-            PendingWork::Weekly(weekly) => sqlx::query(
+            PendingWork::SummaryPost(weekly) => sqlx::query(
                 "UPDATE weeklies SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
             )
@@ -217,7 +218,7 @@ const MESSAGES: &str = "
                CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned ELSE '' END AS called,
                CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
-                         WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
+                         WHEN i.critical = 1 OR i.state = 'resolved' OR d.revision = 1 THEN 2 ELSE 3 END AS BIGINT) AS turn
         FROM deliveries d JOIN incidents i ON i.id = d.incident_id
         WHERE d.state = 'pending' AND d.storm IS NULL AND d.due_ms <= $1 AND d.revision < i.revision) w) ranked
     WHERE place <= $2";
@@ -309,8 +310,8 @@ fn of_duplicate_check(row: &AnyRow) -> Result<PendingItem, StoreError> {
 }
 
 fn of_weekly(row: &AnyRow) -> Result<PendingItem, StoreError> {
-    let work = PendingWork::Weekly(weekly(row)?);
-    Ok(PendingItem { turn: DeliveryPriority::Weekly, work, due_ms: row.try_get("due_ms")? })
+    let work = PendingWork::SummaryPost(weekly(row)?);
+    Ok(PendingItem { turn: DeliveryPriority::SummaryPost, work, due_ms: row.try_get("due_ms")? })
 }
 
 fn of_post(row: &AnyRow) -> Result<PendingItem, StoreError> {

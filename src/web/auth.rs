@@ -140,7 +140,12 @@ fn program(name: &str) -> Visitor {
     Visitor { who: format!("page:{PROGRAM}{name}"), known: KnownBy::Program }
 }
 
-fn person(name: &str) -> Visitor {
+/// Returns true if a proxy or a provider of identities may call somebody so.
+pub(super) fn is_person(name: &str) -> bool {
+    !name.is_empty() && name.chars().count() <= WHO_CHARS && !name.starts_with(PROGRAM)
+}
+
+pub(super) fn person(name: &str) -> Visitor {
     Visitor { who: format!("page:{name}"), known: KnownBy::Name }
 }
 
@@ -223,8 +228,7 @@ impl Access {
         // A proxy that appends instead of replacing would forward a header forged by the visitor.
         let (Some(user), None) = (values.next(), values.next()) else { return None };
         let user = std::str::from_utf8(user.as_bytes()).ok()?.trim();
-        let is_name = !user.is_empty() && user.chars().count() <= WHO_CHARS && !user.starts_with(PROGRAM);
-        (is_name && proxies.iter().any(|proxy| proxy.holds(from.ip()))).then_some(user)
+        (is_person(user) && proxies.iter().any(|proxy| proxy.holds(from.ip()))).then_some(user)
     }
 
     /// Returns true if requests for this host need no credentials.

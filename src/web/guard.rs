@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::api_problem::ApiProblem;
 use super::auth::Visitor;
+use super::login_routes;
 use super::pages;
 use super::state::Shared;
 
@@ -69,11 +70,15 @@ struct RefusedVisit {
 fn visitor(shared: &Shared, from: SocketAddr, request: &Request) -> Result<Visitor, RefusedVisit> {
     let access = &shared.pages.access;
     let anybody = || access.is_open_for(host(request).as_deref()).then(|| Visitor::unknown("page:anybody"));
+    let anybody = || login_routes::visitor(shared, request.headers()).or_else(anybody);
     if let Some(visitor) = access.allow(request.headers(), from).or_else(anybody) {
         return Ok(visitor);
     }
     let (status, title, why) = match () {
         () if access.is_open() => (StatusCode::FORBIDDEN, "page-host", "page-host-why"),
+        () if shared.login.is_some() && access.challenge().is_none() => {
+            (StatusCode::FORBIDDEN, "page-refused", "page-refused-why")
+        }
         () if !access.is_possible() => (StatusCode::FORBIDDEN, "page-closed", "page-closed-why"),
         // Without a challenge, only the proxy can authenticate the visitor.
         () if access.challenge().is_none() => (StatusCode::FORBIDDEN, "page-refused", "page-refused-why"),
@@ -105,6 +110,9 @@ pub(super) async fn admit_visitor(
         }
         Err(refused) => refused,
     };
+    if let Some(answer) = login_routes::redirect(&shared, &request).filter(|_| matches!(reader, Reader::Person)) {
+        return answer;
+    }
     let words = &shared.service.words;
     let mut answer = match reader {
         Reader::Person => pages::problem(&shared, status, title, why),

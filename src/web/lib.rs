@@ -11,6 +11,8 @@ mod connection;
 mod etag;
 mod guard;
 mod listen;
+mod login;
+mod login_routes;
 pub mod mcp;
 mod mcp_route;
 mod page_acts;
@@ -37,6 +39,7 @@ pub use api::openapi;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
 pub use listen::listen;
+pub use login::Login;
 pub use pages_state::Pages;
 use service::check::ServiceCheck;
 use service::readiness::Readiness;
@@ -75,6 +78,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(api::router(&shared))
         .merge(mcp_route::routes(&shared))
         .merge(bundles::routes(&shared))
+        .merge(login_routes::routes(&shared))
         .merge(slack::routes(shared.slack_state.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)

@@ -187,7 +187,8 @@ fn missing(shared: &Shared) -> Response {
 /// Returns the titles and addresses of an incident's tickets.
 fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
     let Some(incident) = &report.incident else { return Vec::new() };
-    let forms = render::tickets_for(&shared.service.library, report, &[]);
+    let internal = shared.service.library.tickets.values().filter(|form| form.internal);
+    let forms = render::tickets_for(&shared.service.library, report, &[]).chain(internal);
     forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
 }
 

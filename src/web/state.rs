@@ -7,6 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::auth::Credentials;
 use super::body::Budget;
+use super::login::Login;
 use super::pages_state::Pages;
 use super::slack_state::SlackState;
 use bundle::BundleService;
@@ -44,6 +45,8 @@ pub struct Shared {
     pub tasks: TaskTracker,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
+    /// The login of people by a provider of identities, if there is one.
+    pub login: Option<Arc<Login>>,
     /// The turns of programs' questions to Prometheus.
     pub turns: Turns,
 }

@@ -138,18 +138,18 @@ fn history(set: &Set, started: i64) -> anyhow::Result<String> {
     Ok(families.into_values().chain(["# EOF\n".to_owned()]).collect())
 }
 
-/// What Alertmanager sends of it.
-fn webhook(alert: &Alert, at: i64) -> Value {
-    let expr: String = form_urlencoded(&alert.expr);
+/// What Alertmanager sends of an alert with these labels, and with its rule's expression if that is known.
+pub(crate) fn webhook(labels: &Value, expr: Option<&str>, at: i64) -> Value {
+    let query = expr.map(|expr| format!("?g0.expr={}&g0.tab=1", form_urlencoded(expr))).unwrap_or_default();
     let starts = jiff::Timestamp::from_second(at - 240).unwrap().to_string();
     let firing = json!({
-        "status": "firing", "labels": alert.labels, "annotations": {}, "startsAt": starts,
+        "status": "firing", "labels": labels, "annotations": {}, "startsAt": starts,
         "endsAt": "0001-01-01T00:00:00Z", "fingerprint": "0123456789abcdef",
-        "generatorURL": format!("http://prometheus-0:9090/graph?g0.expr={expr}&g0.tab=1"),
+        "generatorURL": format!("http://prometheus-0:9090/graph{query}"),
     });
     json!({
         "version": "4", "status": "firing", "receiver": "llm-diagnose", "groupKey": "{}:{alertname=\"a\"}",
-        "groupLabels": { "alertname": alert.labels["alertname"] }, "commonLabels": alert.labels, "commonAnnotations": {},
+        "groupLabels": { "alertname": labels["alertname"] }, "commonLabels": labels, "commonAnnotations": {},
         "externalURL": "http://alertmanager:9093", "truncatedAlerts": 0, "alerts": [firing],
     })
 }
@@ -201,7 +201,7 @@ pub(crate) async fn wrong_answers() -> anyhow::Result<Vec<String>> {
     for alert in &file.alerts {
         let at = times[alert.set.as_str()];
         let path = scratch.path().join("webhook.json");
-        std::fs::write(&path, webhook(alert, at).to_string())?;
+        std::fs::write(&path, webhook(&json!(alert.labels), Some(&alert.expr), at).to_string())?;
         let mut ask = Command::new(env!("CARGO_BIN_EXE_llm-diagnose"));
         ask.args(["diagnose", "--output", "json", "--prometheus", &server.url, "--at", &at.to_string(), "--alert"]);
         let output = ask.arg(&path).output()?;

@@ -6,6 +6,7 @@
 //! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
 //! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
 //! interrupted, and `--url URL` asks that one; `--rows FILE` writes the features of all causes, for the scenarios' `--fit`.
+//! `--benchmark` asks other tools about the captures instead (`benchmark.rs`): `--tool NAME` for each, `--adapters DIR`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,6 +15,8 @@
 )]
 
 mod alerts;
+mod benchmark;
+mod kit;
 mod recording;
 mod report;
 mod run;
@@ -45,6 +48,9 @@ struct Options {
     from: Option<PathBuf>,
     alerts: bool,
     rows: Option<PathBuf>,
+    benchmark: bool,
+    tools: Vec<String>,
+    adapters: Option<PathBuf>,
 }
 
 fn options() -> Options {
@@ -64,6 +70,9 @@ fn options() -> Options {
             "--alerts" => options.alerts = true,
             "--rows" => options.rows = words.next().map(PathBuf::from),
             "--only" => options.only = words.next(),
+            "--benchmark" => options.benchmark = true,
+            "--tool" => options.tools.extend(words.next()),
+            "--adapters" => options.adapters = words.next().map(PathBuf::from),
             // What `cargo test` hands to every test program.
             _ => {}
         }
@@ -74,6 +83,19 @@ fn options() -> Options {
 fn main() -> ExitCode {
     let options = options();
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if options.benchmark {
+        let Options { tools, adapters, serve, only, write, .. } = options;
+        let wanted = benchmark::Wanted { tools, adapters, serve, only, write };
+        let answered = tokio::runtime::Runtime::new().unwrap().block_on(benchmark::run(&wanted));
+        return match answered {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
     let cases = run::cases(&options.from.clone().unwrap_or_else(run::directory)).unwrap();
     let shows_all = options.only.is_some() || options.from.is_some();

@@ -58,7 +58,8 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
         let severity = if i == 20 { "critical" } else { "warning" };
         let body = group(&format!("Odd{i}"), "firing", severity, &["a"]).to_string();
         let sinks = vec![(Sink::Slack, "C0LLMALERTS".to_owned())];
-        let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: storm.clone() };
+        let wanted =
+            AdmissionPlan { selection: None, sinks, filtered: Vec::new(), grace: Duration::ZERO, storm: storm.clone() };
         let told = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
     }

@@ -60,7 +60,13 @@ impl Kept {
     }
 
     async fn admit(&self, group: AlertGroup, seconds: i64) -> Admitted {
-        let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let wanted = AdmissionPlan {
+            selection: None,
+            sinks: Vec::new(),
+            filtered: Vec::new(),
+            grace: Duration::ZERO,
+            storm: CALM,
+        };
         self.store.admit(&[(group, wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
     }
 
@@ -356,8 +362,13 @@ async fn a_playbook_stands_against_alerts_that_none_knows_and_replaces_a_screeni
     for (first, then) in [(known(), screened()), (screened(), known())] {
         let kept = Kept::new().await;
         let admit = async |selection, name, seconds| {
-            let wanted =
-                AdmissionPlan { selection: Some(selection), sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+            let wanted = AdmissionPlan {
+                selection: Some(selection),
+                sinks: Vec::new(),
+                filtered: Vec::new(),
+                grace: Duration::ZERO,
+                storm: CALM,
+            };
             kept.store.admit(&[(group(name), wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
         };
         admit(first.clone(), "0.25/grouped_03_firing", 0).await;
@@ -392,7 +403,8 @@ async fn a_diagnosis_without_its_times_hastens_only_what_can_be_edited_and_gives
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let sinks = vec![(Sink::Slack, "#a".to_owned()), (Sink::Console, String::new()), (Sink::Pager, "p".to_owned())];
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
-    let wanted = AdmissionPlan { selection, sinks, grace: Duration::from_millis(500), storm: CALM };
+    let wanted =
+        AdmissionPlan { selection, sinks, filtered: Vec::new(), grace: Duration::from_millis(500), storm: CALM };
     let group = group("0.33/grouped_01_firing");
     let admitted = kept.store.admit(&[(group.clone(), wanted)], after(0), &RULES).await.unwrap().remove(0).unwrap();
     let incident = kept.incident(&admitted).await;

@@ -168,7 +168,13 @@ fn users_feedback_tells_the_cause_of_the_same_alert_though_it_was_sent_with_more
     body["alerts"][0]["startsAt"] = json!(at(606).to_string());
     run(async {
         let store = Store::open(&dir.path().join(STORE_FILE)).await.unwrap();
-        let plan = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let plan = AdmissionPlan {
+            selection: None,
+            sinks: Vec::new(),
+            filtered: Vec::new(),
+            grace: Duration::ZERO,
+            storm: CALM,
+        };
         let group = AlertGroup::from_webhook(&serde_json::to_vec(&body).unwrap()).unwrap();
         let (within, reopen) = (Duration::from_secs(60), Duration::from_secs(600));
         let rules = AdmissionRules { duplicate_within: within, reopen_within: reopen };

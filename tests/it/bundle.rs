@@ -5,6 +5,7 @@ mod broken;
 mod hostile;
 mod secrets;
 mod site;
+mod verified;
 
 use std::time::Duration;
 

@@ -115,6 +115,7 @@ impl Kept {
             can_silence: true,
             redactor: crate::harness::redactor(false),
             rates: Rates::new(&slack::Config::default()),
+            maintenance: notify::Maintenance::default(),
             history: HistoryCache::default(),
         });
         Self { state, store, notifier, incident }
@@ -152,6 +153,7 @@ async fn incident(store: &Store, name: &str) -> String {
     let wanted = AdmissionPlan {
         selection: Some(("high-ttft".into(), "its name".into())),
         sinks: Vec::new(),
+        filtered: Vec::new(),
         grace: Duration::ZERO,
         storm: crate::admission::CALM,
     };

@@ -27,6 +27,7 @@ async fn admit(store: &Store, name: &str, status: &str) -> (String, AdmitReason)
     let wanted = AdmissionPlan {
         selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
         sinks: vec![(Sink::Slack, CHANNEL.to_owned())],
+        filtered: Vec::new(),
         grace: Duration::ZERO,
         storm: CALM,
     };

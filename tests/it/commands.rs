@@ -333,7 +333,13 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         let group = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
         let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-        let wanted = AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+        let wanted = AdmissionPlan {
+            selection,
+            sinks,
+            filtered: Vec::new(),
+            grace: Duration::ZERO,
+            storm: crate::admission::CALM,
+        };
         let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
         let (store, now) = (&office.desk.service.store, clock::now());
         let admitted = store.admit(&[(group, wanted)], now, &rules).await.unwrap().remove(0).unwrap();

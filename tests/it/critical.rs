@@ -231,7 +231,13 @@ async fn what_flaps_calls_twice_and_then_now_and_then() {
         let mut group = group("LLMHighTTFT", status, "critical", &["a"]);
         group["alerts"][0]["startsAt"] = at(begun).to_string().into();
         let group = AlertGroup::from_webhook(&serde_json::to_vec(&group).unwrap()).unwrap();
-        let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let wanted = AdmissionPlan {
+            selection: None,
+            sinks: Vec::new(),
+            filtered: Vec::new(),
+            grace: Duration::ZERO,
+            storm: CALM,
+        };
         let admitted = store.admit(&[(group, wanted)], at(second), &rules).await.unwrap().remove(0).unwrap();
         store.incident(&admitted.incident).await.unwrap().unwrap().critical_at.unwrap()
     };

@@ -178,7 +178,7 @@ fn what_the_documents_tell_to_write_works() {
             configurations += 1;
         }
     }
-    assert_eq!((configurations, playbooks), (7, 2), "the blocks were not understood");
+    assert_eq!((configurations, playbooks), (8, 2), "the blocks were not understood");
     let library = playbook::load(Some(&directory.path().join("playbooks"))).unwrap();
     assert_eq!(check::lint(&library), []);
     let cases = check::run(&library).unwrap();

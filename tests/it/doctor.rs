@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use diagnose::health::coverage;
+use diagnose::health::{coverage, studies_coverage};
 use findings::health::{Coverage, CoverageLimit, SignalAvailability};
+use findings::incident_studies::StudyCoverage;
 use knowledge::signal::EngineKind;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
@@ -391,4 +392,50 @@ fn an_empty_prometheus_is_findings_that_say_what_must_be_scraped() {
     assert_eq!(output.status.code(), Some(1), "its data is years old: {said}");
     assert!(said.contains("no engine and no exporter found") && said.contains("--disable-log-stats"), "{said}");
     assert!(said.contains("no data high-ttft"), "{said}");
+}
+
+/// What a fleet could name of each study.
+fn studies(name: &str) -> [StudyCoverage; 2] {
+    studies_coverage(library(), &covered(name)).studies.try_into().unwrap()
+}
+
+#[test]
+fn a_fleet_names_the_published_incidents_whose_checks_have_data_and_no_others() {
+    for (study, incidents) in studies("healthy").iter().zip([156, 322]) {
+        let named = study.classes.iter().filter(|class| class.named_by.is_some());
+        assert_eq!(study.classes.iter().map(|class| class.incidents).sum::<u32>(), incidents);
+        assert_eq!((study.incidents, study.named), (incidents, named.map(|class| class.incidents).sum()), "{study:#?}");
+        for class in &study.classes {
+            assert_eq!(class.causes.is_empty(), class.note.is_some(), "nothing names it for a reason: {class:?}");
+            assert!(!class.causes.is_empty() || class.named_by.is_none(), "{class:?}");
+        }
+    }
+    let [inference, servers] = studies("healthy");
+    assert_eq!(inference.named, 37, "time-outs of the engine: {inference:#?}");
+    let ecc = servers.classes.iter().find(|class| class.class.contains("ECC errors of a GPU")).unwrap();
+    assert_eq!(ecc.named_by.as_deref(), Some("gpu-hardware-fault"), "{ecc:?}");
+}
+
+#[test]
+fn the_exporter_that_is_missing_comes_with_the_incidents_that_it_would_name() {
+    let [inference, servers] = studies("gpu-throttling-unseen");
+    assert_eq!(inference.named, 37, "the engine alone tells that it hangs: {inference:#?}");
+    let unseen = servers.classes.iter().find(|class| class.class.contains("ECC errors of a GPU")).unwrap();
+    assert!(unseen.named_by.is_none() && !unseen.causes.is_empty(), "{unseen:?}");
+    let exporter = servers.additions.iter().find(|(line, _)| line.starts_with("run dcgm-exporter")).unwrap();
+    let [_, complete] = studies("healthy");
+    assert!((77..=complete.incidents - servers.named).contains(exporter.1), "{:#?}", servers.additions);
+}
+
+#[test]
+fn coverage_by_studies_is_printed_and_in_the_json_without_the_signals() {
+    let asked = ["--prometheus", &shared().url, "--coverage"];
+    let said = doctor(&asked, None);
+    let text = String::from_utf8_lossy(&said.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("LLM inference at Microsoft: 0 of 156 incidents (0 %)"), "its data is years old: {text}");
+    assert!(text.contains("nothing names it (no sensor of the board is read)"), "{text}");
+    let output = doctor(&[asked.as_slice(), &["--output", "json"]].concat(), None);
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(findings["studies"][0]["studies"][1]["incidents"], 322, "{findings:#}");
+    assert_eq!(findings["coverage"], serde_json::json!([]));
 }

@@ -23,7 +23,7 @@ fn told(read: &[NamedLogAnalysis]) -> (String, String) {
 fn the_first_error_of_a_log_is_its_headline_known_or_not() {
     for (name, headline) in [
         ("sglang-no-port", "sglang · KV transfer fails because no local port is free"),
-        ("tgi-oom", "tgi · the GPU ran out of memory while serving"),
+        ("tgi-oom", "tgi · the GPU ran out of memory"),
         ("litellm-malformed-tool-call", "litellm · requests cannot be converted for their backend"),
         ("vllm-assertion", "vllm · AssertionError in offloading/scheduler.py:734; nothing is known about it yet"),
         ("vllm-store-failed-then-hang", "vllm · KV blocks cannot be written to or read from shared storage"),

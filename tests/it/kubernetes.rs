@@ -1,5 +1,6 @@
 //! The cluster's API: what is told of a pool, what is never asked for, and what a server in trouble leaves of it.
 
+mod rollout;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};

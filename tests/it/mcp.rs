@@ -10,8 +10,10 @@ use crate::running::{BINARY, CHANNEL, NOWHERE, Running, group};
 
 /// The tools that need no store.
 const OF_FLEET: [&str; 5] = ["diagnose", "screen_pool", "get_health", "query_signal", "explain"];
-/// The longest text of an answer, in bytes: what a model reads.
+/// The longest text of a complete answer, in bytes.
 const LONGEST: usize = 10_000;
+/// The longest text of a short answer, and its longest data, in bytes: what fills a model's context.
+const SHORT: usize = 2_000;
 
 /// What the client got.
 pub(crate) async fn spoken(asked: Value) -> Value {
@@ -31,20 +33,58 @@ fn text(call: &Value) -> &str {
     text
 }
 
+/// A short answer: its text, and what it says in which field.
+#[track_caller]
+fn short<'a>(call: &'a Value, tool: &str) -> (&'a str, Vec<&'a str>) {
+    let (text, data) = (text(call), &call["data"]);
+    assert!(text.len() <= SHORT && data.to_string().len() <= SHORT, "{}, {}: {text}", text.len(), data);
+    let keys: Vec<&str> = data.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["more", "next", "what", "why"], "{data}");
+    assert!(text.starts_with(data["what"].as_str().unwrap()) && !data["what"].as_str().unwrap().is_empty(), "{data}");
+    let more = format!("{tool} with `full: true`");
+    assert_eq!(data["more"], json!(more));
+    assert!(text.ends_with(&format!("more: {more}")), "{text}");
+    (text, data["next"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect())
+}
+
 #[tokio::test]
-async fn over_standard_output_a_model_diagnoses_screens_queries_and_explains() {
+async fn answers_are_short_and_say_what_why_what_now_and_where_the_rest_is() {
     let url = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
     let at = moment("longer-prompts").to_string();
-    let pool = json!({ "labels": { "namespace": "longer-prompts" }, "at": at });
     let answer = spoken(json!({
         "command": [BINARY, "mcp", "--prometheus", url],
         "calls": [
             ["diagnose", { "target": "longer-prompts", "at": at }],
-            ["screen_pool", pool],
-            ["query_signal", { "signal": "ttft_p99", "target": "longer-prompts", "at": at }],
-            ["explain", { "id": "xid", "name": "79" }],
-            ["explain", { "id": "high-ttft" }],
+            ["screen_pool", { "labels": { "namespace": "longer-prompts" }, "at": at }],
             ["get_health", {}],
+            ["query_signal", { "signal": "ttft_p99", "target": "longer-prompts", "at": at }],
+            ["explain", { "id": "high-ttft" }],
+            ["explain", { "id": "high-ttft", "full": "yes" }],
+        ],
+    }))
+    .await;
+    let calls = answer["calls"].as_array().unwrap();
+    let told: Vec<(&str, Vec<&str>)> = OF_FLEET.iter().zip(calls).map(|(tool, call)| short(call, tool)).collect();
+    assert!(told[0].0.contains("prompts became longer"), "{}", told[0].0);
+    assert!(told[0].1.iter().any(|step| step.contains("explain with id `longer-prompts`")), "{:?}", told[0].1);
+    assert!(told[1].1[0].starts_with("diagnose with labels {\"") && told[3].1[0].contains("`ttft_p99`"), "{told:?}");
+    assert_eq!(calls[5]["error"], true, "{}", calls[5]);
+}
+
+#[tokio::test]
+async fn over_standard_output_a_model_diagnoses_screens_queries_and_explains() {
+    let url = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
+    let at = moment("longer-prompts").to_string();
+    let pool = json!({ "labels": { "namespace": "longer-prompts" }, "at": at, "full": true });
+    let answer = spoken(json!({
+        "command": [BINARY, "mcp", "--prometheus", url],
+        "calls": [
+            ["diagnose", { "target": "longer-prompts", "at": at, "full": true }],
+            ["screen_pool", pool],
+            ["query_signal", { "signal": "ttft_p99", "target": "longer-prompts", "at": at, "full": true }],
+            ["explain", { "id": "xid", "name": "79" }],
+            ["explain", { "id": "high-ttft", "full": true }],
+            ["get_health", { "full": true }],
             ["diagnose", { "target": "nobody", "at": at }],
             ["diagnose", { "pool": "x" }],
             ["query_signal", { "signal": "ttft_p9", "target": "longer-prompts" }],
@@ -103,14 +143,17 @@ async fn over_http_a_model_reads_incidents_in_both_ages_of_the_protocol() {
         let answer = spoken(json!({
             "url": url, "token": "s3cret", "mode": mode,
             "calls": [
-                ["list_incidents", { "limit": 2 }],
-                ["list_incidents", { "severity": "critical", "state": "open", "since": "1h", "q": "ttft" }],
-                ["get_incident", { "incident": ids[1] }],
-                ["get_incident", { "incident": ids[1][22..] }],
-                ["summarize_bundle", { "incident": ids[1] }],
+                ["list_incidents", { "limit": 2, "full": true }],
+                ["list_incidents", { "severity": "critical", "state": "open", "since": "1h", "q": "ttft", "full": true }],
+                ["get_incident", { "incident": ids[1], "full": true }],
+                ["get_incident", { "incident": ids[1][22..], "full": true }],
+                ["summarize_bundle", { "incident": ids[1], "full": true }],
                 ["diagnose", { "labels": { "namespace": "llm" } }],
                 ["get_incident", { "incident": "nobody" }],
                 ["list_incidents", { "since": "yesterday" }],
+                ["list_incidents", { "limit": 2 }],
+                ["get_incident", { "incident": ids[1] }],
+                ["summarize_bundle", { "incident": ids[1] }],
             ],
             "read": [format!("llm-diagnose://incidents/{}", ids[1])],
         }))
@@ -133,6 +176,11 @@ async fn over_http_a_model_reads_incidents_in_both_ages_of_the_protocol() {
         assert!(text(&calls[5]).starts_with("cannot tell: ") && text(&calls[5]).contains("cannot be reached"));
         assert!(calls[6]["text"].as_str().unwrap().contains("list_incidents lists them"), "{}", calls[6]);
         assert!(calls[7]["text"].as_str().unwrap().contains("since: expected a time"), "{}", calls[7]);
+        let listed = short(&calls[8], "list_incidents").1;
+        assert!(listed[0].contains(&ids[2]) && listed[1].contains("cursor"), "{listed:?}");
+        for (call, tool) in calls[9..].iter().zip(["get_incident", "summarize_bundle"]) {
+            assert!(short(call, tool).1.iter().any(|step| step.contains(&ids[1])), "{call}");
+        }
         let read: Value = serde_json::from_str(answer["read"][0].as_str().unwrap()).unwrap();
         assert_eq!(read["id"], json!(ids[1]));
     }
@@ -174,7 +222,7 @@ async fn beside_a_service_the_command_reads_its_incidents() {
     let state = run.service.directory().join("state");
     let answer = spoken(json!({
         "command": [BINARY, "mcp", "--prometheus", "http://127.0.0.1:1", "--state-dir", state],
-        "calls": [["list_incidents", {}]],
+        "calls": [["list_incidents", { "full": true }]],
     }))
     .await;
     assert_eq!(answer["calls"][0]["data"]["incidents"][2]["id"], json!(ids[0]), "{answer}");
@@ -196,9 +244,10 @@ async fn no_planted_secret_reaches_a_model() {
     let answer = spoken(json!({
         "url": format!("{}/mcp", run.service.url), "token": "s3cret",
         "calls": [
-            ["list_incidents", {}],
+            ["list_incidents", { "full": true }],
+            ["get_incident", { "incident": id, "full": true }],
+            ["summarize_bundle", { "incident": id, "full": true }],
             ["get_incident", { "incident": id }],
-            ["summarize_bundle", { "incident": id }],
         ],
         "read": [format!("llm-diagnose://incidents/{id}")],
     }))
@@ -207,4 +256,75 @@ async fn no_planted_secret_reaches_a_model() {
         text(call);
     }
     assert_clean(answer.to_string().as_bytes(), "an answer");
+}
+
+/// What agents get of the repository.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+#[tokio::test]
+async fn the_skill_names_every_tool_and_none_that_does_not_exist() {
+    let run = Running::start(NOWHERE).await;
+    let answer = spoken(json!({ "url": format!("{}/mcp", run.service.url), "calls": [] })).await;
+    let skill = file("config/agents/llm-diagnose/SKILL.md");
+    let table = skill.split("## Which tool").nth(1).unwrap().split("## What an answer says").next().unwrap();
+    // Source: https://agentskills.io/specification.
+    let head = skill.strip_prefix("---\n").unwrap().split("\n---\n").next().unwrap();
+    let head: std::collections::BTreeMap<String, String> = serde_saphyr::from_str(head).unwrap();
+    assert_eq!(head.keys().collect::<Vec<_>>(), ["compatibility", "description", "license", "name"]);
+    assert!(head["name"] == "llm-diagnose" && head["description"].len() <= 1_024 && head["compatibility"].len() <= 500);
+    let known = names(&answer);
+    for tool in &known {
+        assert!(table.contains(&format!("`{tool}`")), "{tool}");
+    }
+    let arguments: String =
+        answer["tools"].as_array().unwrap().iter().map(|tool| tool["inputSchema"].to_string()).collect();
+    for (n, name) in skill.split('`').enumerate().filter(|(n, _)| n % 2 == 1) {
+        let is_word = name.chars().all(|c| c.is_ascii_lowercase() || c == '_') && name.contains('_');
+        let is_signal = ["ttft_p99", "kv_cache_usage"].contains(&name);
+        assert!(
+            !is_word || is_signal || known.contains(&name) || arguments.contains(&format!("\"{name}\"")),
+            "{n}: {name}"
+        );
+    }
+}
+
+#[test]
+fn the_registrys_manifest_starts_the_released_image_as_a_server_of_this_name() {
+    // Source: https://modelcontextprotocol.io/registry/package-types and the schema that it names.
+    let manifest: Value = serde_json::from_str(&file("config/agents/server.json")).unwrap();
+    let (version, name) = (env!("CARGO_PKG_VERSION"), manifest["name"].as_str().unwrap());
+    assert_eq!(manifest["$schema"], "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json");
+    assert!(name.split('/').count() == 2 && name.starts_with("io.github."), "{name}");
+    assert!(manifest["description"].as_str().unwrap().len() <= 100 && manifest["version"] == version);
+    assert!(["url", "source"].iter().all(|key| manifest["repository"][key].is_string()));
+    for package in manifest["packages"].as_array().unwrap() {
+        let image = package["identifier"].as_str().unwrap();
+        assert!(
+            image.starts_with("ghcr.io/") && image.ends_with(&format!(":{version}")),
+            "the tag is the version: {image}"
+        );
+        assert_eq!((&package["registryType"], package.get("version")), (&json!("oci"), None), "{package}");
+        assert_eq!(package["transport"], json!({ "type": "stdio" }));
+        assert_eq!(package["packageArguments"], json!([{ "type": "positional", "value": "mcp" }]));
+        for variable in package["environmentVariables"].as_array().unwrap() {
+            let help = std::process::Command::new(BINARY).args(["mcp", "--help"]).output().unwrap();
+            let variable = variable["name"].as_str().unwrap();
+            assert!(String::from_utf8_lossy(&help.stdout).contains(&format!("[env: {variable}=")), "{variable}");
+        }
+    }
+    let label = format!("io.modelcontextprotocol.server.name=\"{name}\"");
+    assert!(file("config/Dockerfile").contains(&label), "the registry looks for {label}");
+}
+
+#[test]
+fn the_index_for_models_links_to_files_that_exist() {
+    let index = file("docs/llms.txt");
+    assert!(index.starts_with("# llm-diagnose\n\n> "), "as https://llmstxt.org has it");
+    let links: Vec<&str> = index.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    assert!(links.len() > 10);
+    for link in links {
+        assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(link).is_file(), "{link}");
+    }
 }

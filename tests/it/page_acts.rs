@@ -68,7 +68,7 @@ fn led(to: &str) -> String {
     to.split('.').next().unwrap().to_owned()
 }
 
-fn hidden(page: &str, name: &str) -> String {
+pub(crate) fn hidden(page: &str, name: &str) -> String {
     let start = format!("name=\"{name}\" value=\"");
     let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("no {name}: {page}"));
     rest.split('"').next().unwrap().to_owned()
@@ -79,7 +79,7 @@ fn with(fields: &[(String, String)], more: &[(&str, &str)]) -> Vec<(String, Stri
 }
 
 /// The audit log, oldest first: action, person and result.
-async fn audit(run: &Running) -> Vec<String> {
+pub(crate) async fn audit(run: &Running) -> Vec<String> {
     let config = run.service.directory().join("config.yaml");
     let output = command(&["audit", "--output", "json", "--config"]).arg(config).output().await.unwrap();
     let entries: Value = serde_json::from_slice(&output.stdout)
@@ -90,7 +90,7 @@ async fn audit(run: &Running) -> Vec<String> {
     entries.iter().map(|entry| told(entry).join(" ")).collect()
 }
 
-async fn incident(run: &Running) -> String {
+pub(crate) async fn incident(run: &Running) -> String {
     run.send(&group("LLMHighTTFT", "firing", "critical", &["a", "b"])).await["incident"].as_str().unwrap().to_owned()
 }
 

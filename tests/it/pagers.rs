@@ -111,64 +111,6 @@ async fn a_webhook_is_signed_retried_and_repeats_its_id_for_one_revision() {
     assert!(metrics.contains("llm_diagnose_deliveries_total{sink=\"pager\",result=\"retried\"}"), "{metrics}");
 }
 
-/// What an incoming webhook of Mattermost got.
-async fn mattermost() -> (String, tokio::sync::mpsc::Receiver<Value>) {
-    let (sender, posts) = tokio::sync::mpsc::channel(16);
-    let post = move |axum::Json(body): axum::Json<Value>| {
-        let sender = sender.clone();
-        async move { sender.send(body).await.map_err(|_| axum::http::StatusCode::GONE) }
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hooks/x", listener.local_addr().unwrap());
-    let app = axum::Router::new().route("/hooks/x", axum::routing::post(post));
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    (url, posts)
-}
-
-#[tokio::test]
-async fn the_example_of_a_bridge_posts_what_is_signed_and_new_and_nothing_else() {
-    let (url, mut posts) = mattermost().await;
-    let keys = tempfile::tempdir().unwrap();
-    let key = keys.path().join("secret");
-    std::fs::write(&key, SECRET).unwrap();
-    let mut bridge = tokio::process::Command::new("python3")
-        .args(["-B", "config/bridges/mattermost.py"])
-        .envs([("SECRET_FILE", key.as_os_str()), ("MATTERMOST_URL", std::ffi::OsStr::new(&url))])
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut out = tokio::io::BufReader::new(bridge.stdout.take().unwrap());
-    let mut address = String::new();
-    tokio::io::AsyncBufReadExt::read_line(&mut out, &mut address).await.unwrap();
-    let address = address.trim();
-    let config = format!(
-        "prometheus: [{{ url: \"http://127.0.0.1:1\" }}]\npublic_url: https://diagnose.example.org\npagers:\n\
-         - {{ name: chat, kind: webhook, url: \"{address}\", key_file: {} }}\n",
-        key.display()
-    );
-    let run = Running::start(&config).await;
-    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
-    let mut next = async || tokio::time::timeout(SOON, posts.recv()).await.unwrap().unwrap();
-    let text = next().await["text"].as_str().unwrap().to_owned();
-    for part in ["#### CRITICAL", "LLMHighTTFT", "### Alerts", "(https://diagnose.example.org/incidents/"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    let now = knowledge::clock::now().as_second();
-    let forged = reqwest::Client::new().post(address).header("webhook-id", "x").header("webhook-timestamp", now);
-    let forged = forged.header("webhook-signature", "v1,AAAA").body("{}").send().await.unwrap();
-    assert_eq!(forged.status(), 401);
-    run.send(&group("LLMHighTTFT", "resolved", "critical", &["a"])).await;
-    loop {
-        // In between the diagnosis may be told.
-        let text = next().await["text"].as_str().unwrap().to_owned();
-        if text.contains("#### RESOLVED") {
-            break;
-        }
-        assert!(text.contains("#### CRITICAL"), "{text}");
-    }
-}
-
 #[tokio::test]
 async fn a_webhook_gets_no_secret_of_a_label() {
     let (pager, run, _keys) = running("").await;

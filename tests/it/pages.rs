@@ -154,6 +154,19 @@ fn contradictory_access_is_refused_with_what_to_set() {
         ("{ authentication: none, act: [anna] }", "`pages.act` names people"),
         ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody send any name"),
         ("{ proxy_header: X-User, proxy_from: [proxy.example.org] }", "is a host's name"),
+        (
+            "{ oidc: { issuer: \"http://id.example.org\", client_id: x, groups: [anybody] } }",
+            "an address with https://",
+        ),
+        ("{ oidc: { issuer: \"https://id.example.org\", client_id: x } }", "`pages.oidc` names nobody"),
+        (
+            "{ oidc: { issuer: \"https://id.example.org\", client_id: x, email_domains: [\"@a.org\"] } }",
+            "write the part behind the @",
+        ),
+        (
+            "{ oidc: { issuer: \"https://id.example.org\", client_id: x, groups: [a], session: 8d } }",
+            "`pages.oidc.session` is 1m to 7d",
+        ),
         ("{ proxy_header: \"X User\", proxy_from: [10.0.0.7] }", "is no name of a header"),
     ] {
         std::fs::write(file.path(), format!("pages: {pages}\n")).unwrap();

@@ -43,7 +43,8 @@ async fn beside(prometheus: &Prometheus) -> Running {
 
 /// The models of the pools in a health.
 fn models(health: &Value) -> Vec<&str> {
-    health["pools"].as_array().unwrap().iter().map(|pool| pool["labels"]["model"].as_str().unwrap()).collect()
+    let pools = health["pools"].as_array().unwrap_or_else(|| panic!("{health}"));
+    pools.iter().map(|pool| pool["labels"]["model"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -90,11 +91,17 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         (json!({ "target": " " }), "name a pool by"),
         (json!({ "target": "x".repeat(60_000) }), "expected at most 200 characters"),
     ];
-    let mut calls: Vec<Value> = chat.iter().map(|pool| json!(["screen_pool", pool])).collect();
+    // The models stand in the complete data.
+    let full = |pool: &Value| {
+        let mut pool = pool.clone();
+        pool["full"] = true.into();
+        json!(["screen_pool", pool])
+    };
+    let mut calls: Vec<Value> = chat.iter().map(full).collect();
     calls.extend(wrong.iter().map(|(pool, _)| json!(["screen_pool", pool])));
-    calls.push(json!(["screen_pool", { "labels": { "namespace": "llm" } }]));
+    calls.push(full(&json!({ "labels": { "namespace": "llm" } })));
     for pool in [json!({ "labels": { "pod": "chat-0" } }), json!({ "labels": { "namespace": "lmm" } })] {
-        calls.push(json!(["query_signal", { "signal": "requests_waiting", "labels": pool["labels"] }]));
+        calls.push(json!(["query_signal", { "signal": "requests_waiting", "labels": pool["labels"], "full": true }]));
     }
     let answer = spoken(json!({ "command": [BINARY, "mcp", "--prometheus", prometheus.url], "calls": calls })).await;
     let mut answers = answer["calls"].as_array().unwrap().iter();

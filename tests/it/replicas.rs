@@ -221,7 +221,7 @@ fn wanted(name: &str) -> (AlertGroup, AdmissionPlan) {
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
     (
         AlertGroup::from_webhook(&body).unwrap(),
-        AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: admission::CALM },
+        AdmissionPlan { selection, sinks, filtered: Vec::new(), grace: Duration::ZERO, storm: admission::CALM },
     )
 }
 

@@ -214,3 +214,25 @@ pub(crate) fn group(name: &str, status: &str, severity: &str, pods: &[&str]) -> 
         "externalURL": "http://alertmanager", "alerts": alerts,
     })
 }
+
+/// Waits until an answer is as it should be, asking again and again as Alertmanager and a kubelet do.
+pub(crate) async fn until<T: std::fmt::Debug>(
+    within: Duration,
+    ask: impl AsyncFn() -> T,
+    met: impl Fn(&T) -> bool,
+) -> T {
+    let end = Instant::now() + within;
+    loop {
+        let answer = ask().await;
+        if met(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < end, "not within {within:?}: {answer:?}");
+    }
+}
+
+/// One check of `/readyz`.
+pub(crate) fn check<'a>(ready: &'a Value, name: &str) -> &'a Value {
+    let checks = ready["checks"].as_array().into_iter().flatten();
+    checks.into_iter().find(|check| check["name"] == name).unwrap_or(&Value::Null)
+}

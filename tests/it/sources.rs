@@ -40,7 +40,8 @@ async fn admit(store: &Store, group: &Value, sender: Option<&str>, seconds: i64)
 }
 
 async fn admit_group(store: &Store, group: AlertGroup, seconds: i64) -> Admitted {
-    let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+    let wanted =
+        AdmissionPlan { selection: None, sinks: Vec::new(), filtered: Vec::new(), grace: Duration::ZERO, storm: CALM };
     store.admit(&[(group, wanted)], at(seconds), &RULES).await.unwrap().remove(0).unwrap()
 }
 
@@ -119,7 +120,13 @@ async fn what_was_too_large_ends_when_the_group_is_read_in_the_same_batch() {
         let too_large = AlertGroup::too_large(whole.to_string().as_bytes()).unwrap();
         let read = AlertGroup::from_webhook(whole.to_string().as_bytes()).unwrap();
         let other = AlertGroup::from_webhook(of("us", "firing", &["b"]).to_string().as_bytes()).unwrap();
-        let plan = || AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let plan = || AdmissionPlan {
+            selection: None,
+            sinks: Vec::new(),
+            filtered: Vec::new(),
+            grace: Duration::ZERO,
+            storm: CALM,
+        };
         let batch = [(too_large, plan()), (other, plan()), (read, plan())];
         let admitted = store.admit(&batch, at(0), &RULES).await.unwrap();
         let admitted: Vec<Admitted> = admitted.into_iter().map(Result::unwrap).collect();

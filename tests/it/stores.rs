@@ -1,5 +1,6 @@
 //! Everything that the store does, on both of its databases.
 
+mod attention;
 mod diagnoses;
 mod digests;
 mod related;
@@ -81,6 +82,7 @@ pub(crate) async fn admit(
     let wanted = AdmissionPlan {
         selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
         sinks: vec![(Sink::Slack, CHANNEL.to_owned()), (Sink::Console, String::new())],
+        filtered: Vec::new(),
         grace: Duration::ZERO,
         storm: storm.clone(),
     };
@@ -100,7 +102,7 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
             PendingWork::Digest(digest) => digests.push(digest),
             PendingWork::Post(post) => posts.push(post),
             PendingWork::DuplicateCheck(check) => panic!("nothing was lost: {check:?}"),
-            PendingWork::Weekly(weekly) => panic!("no week has ended: {weekly:?}"),
+            PendingWork::SummaryPost(weekly) => panic!("no week has ended: {weekly:?}"),
         }
     }
     (messages, digests, posts)

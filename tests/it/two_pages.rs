@@ -108,7 +108,7 @@ fn a_benchmarks_file_without_pages_is_named_with_what_to_give() {
         ("PAR1 and columns", "--server-metrics-formats jsonl"),
         (
             "{\n  \"metadata\": {\"guidellm_version\": \"0.5.0\"}, \"benchmarks\": []\n}\n",
-            "save the server's `/metrics` twice",
+            "no benchmark with a finished request",
         ),
     ] {
         let (_, error) = said(&[file], &[]);

@@ -114,3 +114,36 @@ fn a_frequent_error_that_begins_behind_many_rare_ones_is_quoted() {
     let one = errors.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
     assert_eq!(one.count, 50);
 }
+
+#[test]
+fn a_message_of_several_lines_in_one_string_is_told_with_its_exception() {
+    let packed = r#"E1027 15:54:53.431777 1342 model.py:502] "[vllm] Error generating stream: ray::execute()\n  At least one of the arguments\nray.exceptions.RaySystemError: System error: No module named 'utils'""#;
+    let native = r#"E1113 01:00:58.469718 3545 backend_model.cc:692] "ERROR: Both paths are empty (/a.cc:535)\n1       0x7fc3a35e6e5b /a.so(+0x17e5b)\n2       0x7fc3a35e6557 /a.so(+0x17557)""#;
+    let wrapped = "E0728 17:26:10.112496 154 model.py:106] \"Traceback (most recent call last):\n   File \\\"/a/model.py\\\", line 94, in execute\n      raise Failed(message)\n          utils.TritonModelException: no room\n";
+    for (text, said) in [
+        (packed, "ray.exceptions.RaySystemError: System error: No module named 'utils'"),
+        (native, "ERROR: Both paths are empty (/a.cc:535)"),
+        (wrapped, "utils.TritonModelException: no room"),
+    ] {
+        let errors = read(text);
+        assert_eq!((errors.count, errors.began.map(|error| error.said).as_deref()), (1, Some(said)), "{text}");
+    }
+}
+
+#[test]
+fn a_log_that_begins_inside_a_traceback_is_told_with_its_exception() {
+    let lines = "ERROR 07-28 15:07:22 [core.py:632]     _ = torch.zeros(1, device=device)\n\
+                 ERROR 07-28 15:07:22 [core.py:632]         ^^^^^^^^^^^^^^\n\
+                 ERROR 07-28 15:07:22 [core.py:632] RuntimeError: odd device\n";
+    assert_eq!(read(lines).began.unwrap().said, "RuntimeError: odd device");
+    let cut =
+        "ERROR 07-28 15:07:22 [core.py:632]     indented words\nINFO 07-28 15:07:23 [x.py:1] Loading took 6 seconds\n";
+    assert_eq!(read(cut).began.unwrap().said, "indented words", "the next line is another one's");
+    let marked = "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\n    g()\n> File \"/b.py\", line 2, in g\n    raise\nNotImplementedError: sharded\n";
+    assert_eq!(read(marked).began.unwrap().said, "NotImplementedError: sharded");
+    let invalid = "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\n    C()\npydantic.ValidationError: 1 validation error for C\n  Value error, rank (1) must be 8\n";
+    assert_eq!(
+        read(invalid).began.unwrap().said,
+        "pydantic.ValidationError: 1 validation error for C: Value error, rank (1) must be 8"
+    );
+}

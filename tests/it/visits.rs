@@ -53,6 +53,7 @@ async fn admit(store: &Store, body: &Value) -> String {
     let wanted = AdmissionPlan {
         selection: Some(("high-ttft".into(), "its name".into())),
         sinks: Vec::new(),
+        filtered: Vec::new(),
         grace: Duration::ZERO,
         storm: CALM,
     };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::running::{Running, command, ended, group};
+use crate::running::{CHANNEL, Running, command, ended, group};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
@@ -183,4 +183,39 @@ async fn probes_do_not_ask_slack_each_time() {
     assert!(probes.iter().all(|(status, body)| *status == 200 && body.contains("\"slack\",\"ok\":true")));
     let after = run.slack.calls().iter().filter(|call| call.method == "auth.test").count();
     assert!(after <= before + 2, "40 probes asked Slack {} times", after - before);
+}
+
+#[tokio::test]
+async fn an_alert_of_grafana_is_taken_and_its_panel_and_silence_form_are_linked() {
+    let run = Running::start(NOWHERE).await;
+    // Source: https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/.
+    let alert = |pod: &str| {
+        json!({
+            "status": "firing",
+            "labels": { "alertname": "LLMHighTTFT", "grafana_folder": "llm", "namespace": "llm", "severity": "critical", "pod": pod },
+            "annotations": { "summary": "first tokens are late" },
+            "startsAt": "2026-11-20T09:51:03.157076+02:00", "endsAt": "0001-01-01T00:00:00Z",
+            "generatorURL": "https://grafana.example.org/alerting/1afz29v7z/edit", "fingerprint": format!("c6eadffa33fcdf3{pod}"),
+            "silenceURL": format!("https://grafana.example.org/alerting/silence/new?alertmanager=grafana&matchers=pod%3D{pod}"),
+            "dashboardURL": "https://grafana.example.org/d/llm", "panelURL": "https://grafana.example.org/d/llm?viewPanel=7",
+            "values": { "B": 44.23943737541908, "C": 1 }, "valueString": "[ var='B' labels={} value=44.2 ]",
+        })
+    };
+    let mut sent = json!({
+        "receiver": "llm", "status": "firing", "orgId": 1, "alerts": [alert("1")], "groupLabels": {}, "commonLabels": {},
+        "commonAnnotations": {}, "externalURL": "https://grafana.example.org/", "version": "1", "truncatedAlerts": 0,
+        "groupKey": "{}/{}:{alertname=\"LLMHighTTFT\", grafana_folder=\"llm\"}",
+        "title": "[FIRING:1] LLMHighTTFT llm", "state": "alerting", "message": "**Firing**",
+    });
+    let answer = run.send(&sent).await;
+    assert_eq!(answer["reason"], "first");
+    let panel = |message: &str| message.contains("https://grafana.example.org/d/llm?viewPanel=7");
+    let silence = |message: &str| message.contains("silence/new?alertmanager=grafana");
+    run.wait_for(CHANNEL, |message| panel(message) && silence(message) && !message.contains("#/silences")).await;
+    let (_, page) = run.get(&format!("/api/v1/incidents/{}", answer["incident"].as_str().unwrap())).await;
+    assert_eq!(serde_json::from_str::<Value>(&page).unwrap()["playbook"], "high-ttft");
+    // Grafana's form silences one alert, so two alerts get no link to it.
+    sent["alerts"].as_array_mut().unwrap().push(alert("2"));
+    run.send(&sent).await;
+    run.wait_for(CHANNEL, |message| panel(message) && !silence(message) && !message.contains("#/silences")).await;
 }

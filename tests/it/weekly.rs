@@ -10,7 +10,7 @@ use llm_diagnose_lab::stack::Service;
 use report::weekly::WeeklySummary;
 use serde_json::Value;
 use sqlx::AnyPool;
-use store::{STORE_FILE, Weekly};
+use store::{STORE_FILE, SummaryPeriod, SummaryPost};
 
 use crate::running::{BINARY, CHANNEL, NOWHERE, SOON, command, ended, group, tls, whole, without_authentication};
 
@@ -55,9 +55,9 @@ impl Site {
     }
 
     /// Makes the summary of the week that ends now due, as housekeeping does at its moment.
-    async fn is_due(&self) -> Weekly {
+    async fn is_due(&self) -> SummaryPost {
         let until = clock::now();
-        let weekly = Weekly::new(CHANNEL, clock::before(until, WEEK), until);
+        let weekly = SummaryPost::new(SummaryPeriod::Week, CHANNEL, [clock::before(until, WEEK), until]);
         let insert = "INSERT INTO weeklies (id, channel, since_ms, until_ms, state, due_ms) VALUES ($1, $2, $3, $4, 'pending', $4)";
         let insert = sqlx::query(insert).bind(&weekly.id).bind(CHANNEL);
         let insert = insert.bind(clock::unix_ms(weekly.since)).bind(clock::unix_ms(until));
@@ -71,7 +71,7 @@ impl Site {
     }
 
     /// Waits until the row of a summary is in this state; its note.
-    async fn ends(&self, weekly: &Weekly, state: &str) -> Option<String> {
+    async fn ends(&self, weekly: &SummaryPost, state: &str) -> Option<String> {
         let row = async || {
             let row = sqlx::query_as("SELECT state, note FROM weeklies WHERE id = $1").bind(&weekly.id);
             row.fetch_one(&self.database).await.unwrap()
@@ -152,7 +152,7 @@ async fn a_channel_that_refuses_it_gets_it_once_the_app_is_invited_and_no_other_
     let day = "UPDATE weeklies SET state = 'pending', until_ms = until_ms - 90000000, due_ms = 0 WHERE id = $1";
     sqlx::query(day).bind(&old.id).execute(&site.database).await.unwrap();
     let note = site.ends(&old, "failed").await;
-    assert!(note.is_some_and(|note| note.contains("a day has passed")));
+    assert!(note.is_some_and(|note| note.contains("its time has passed")));
 }
 
 #[tokio::test]

@@ -267,8 +267,8 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     };
     let acts =
         |view: &IncidentView<'_>| -> Vec<Act> { buttons(view).iter().map(|(id, _)| Act::of(id).unwrap()).collect() };
-    use Act::{Acknowledge, Again, Bundle, Done, Escalate, Evidence, Right, Silence, Verify, Wrong};
-    let below = [Acknowledge, Evidence, Silence, Again, Escalate, Right, Wrong, Bundle];
+    use Act::{Acknowledge, Again, Bundle, Done, Escalate, Evidence, Right, Silence, Snooze, Verify, Wrong};
+    let below = [Acknowledge, Evidence, Silence, Again, Snooze, Escalate, Right, Wrong, Bundle];
     assert_eq!(acts(&shown), [[Done; 3].as_slice(), &below].concat());
     let second = format!("01JCV7Y3E8/{}", step_id(&diagnosis.fix.now[1]));
     assert!(buttons(&shown).contains(&("done:1".to_owned(), second)));
@@ -287,7 +287,7 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let body = blocks(&incident_message(&shown, &Phrases::english()));
     let row = body["blocks"].as_array().unwrap().last().unwrap()["elements"].as_array().unwrap().clone();
     let menu = &row.last().unwrap()["options"];
-    assert_eq!((row.len(), menu[0]["value"].as_str()), (6, Some("right 01JCV7Y3E8")), "{row:#?}");
+    assert_eq!((row.len(), menu[0]["value"].as_str()), (6, Some("snooze 01JCV7Y3E8")), "{row:#?}");
     assert_eq!(acts(&IncidentView { interactive: false, ..shown }), []);
 }
 

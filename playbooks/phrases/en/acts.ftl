@@ -26,6 +26,7 @@ noted = **Note** of { $who }
 said-comment = “{ $comment }”
 
 acknowledged-already = You are on it already.
+unsnoozed-already = It is not snoozed (any more).
 again-begun = It is being diagnosed once more; the message changes in a moment.
 again-no-playbook = No playbook knows this alert, and its labels name no pool, so there is nothing to run again.
 
@@ -103,6 +104,21 @@ silence-list-partly = **The list of silences is incomplete:** { $away } of { $of
  }
 silence-one = { $matchers } until { $day } { $until }, by { $by }: { $comment }
 silence-more = { $n } more: see `llm-diagnose silence list`.
+
+# Maintenance.
+maintenance-list = { $n ->
+    [0] No maintenance window lasts or is planned.
+    [one] 1 maintenance window
+   *[other] { $n } maintenance windows
+ }
+maintenance-one = { $labels } from { $since } to { $until }
+maintenance-configured = { $line }, from the configuration
+maintenance-by = { $line }, by { $who }, id { $id }
+maintenance-begun = Alerts with **all** of these labels mention nobody and call no pager: { $window }
+maintenance-ended = The window has ended: { $window }
+maintenance-unknown = No current window made by a person has this id. Change the configuration to end a configured window.
+maintenance-past = This window would be over already. Nothing was done.
+maintenance-long = A window lasts at most 7 days.
 
 # Escalate.
 escalate-nobody = No escalation is configured: see `slack.escalate` in the configuration.

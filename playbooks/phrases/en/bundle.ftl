@@ -31,6 +31,10 @@ bundle-redacted = { $n ->
    *[other] { $files } files
   }: { $rules }
 bundle-redacted-nothing = Nothing was redacted.
+postmortem-title = Draft of the post-mortem { $id }
+postmortem-made = The draft is in the thread of incident { $id }: the rest is for people to fill in.
+postmortem-here = The draft of the post-mortem of incident { $id } is here: the rest is for people to fill in.
+postmortem-none = There is no draft of the post-mortem of incident { $id }: { $why }
 bundle-title = Bundle of incident { $id }
 bundle-none = There is no bundle of { $id }: { $why }
 bundle-busy = Too many bundles are being made at once: ask again in a minute.

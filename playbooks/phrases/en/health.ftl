@@ -45,3 +45,11 @@ coverage-playbooks = Playbooks with missing data
 coverage-blind = no data
 coverage-half-blind = partial data
 coverage-lacks = lacks { $titles }
+
+studies-title = Incidents of published studies that { $prometheus } could name
+studies-named = { $study }: { $n } of { $of } incidents ({ $percent } %)
+studies-addition = { $more } more: { $line }
+studies-class-named = { $n } { $class }: { $by }
+studies-class-unseen = { $n } { $class }: { $by }, without data here
+studies-class-nothing = { $n } { $class }: nothing names it ({ $by })
+studies-foot = At most: a class counts as named if the checks of one of its causes have data. Each addition is counted alone; a new exporter may lack single fields, which are named once it is there.

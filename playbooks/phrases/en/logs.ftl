@@ -2,6 +2,8 @@
 
 logs-unknown = UNKNOWN · the engine of this log is not recognised
 logs-clean = { $engine } · no error found in this log
+logs-not-ready = { $engine } · no error found, and the log ends before the engine serves: it still starts, or was killed from outside
+logs-shut-down = { $engine } · no error found in this log; it was shut down in order
 logs-root = { $engine } · { $root }
 logs-sign = { $n ->
     [one] { $title }
@@ -15,8 +17,14 @@ logs-then = { $first }; then { $then }
 logs-any-engine = engine not recognised
 logs-unknown-title = Error lines that are not known
 logs-unknown-count = { $n ->
-    [one] One error line, or a traceback, that no finding explains:
-   *[other] { $n } error lines or tracebacks that no finding explains; the first and the most frequent:
+    [one] One error line, or a traceback, that no finding explains{ $harmless ->
+        [0] {""}
+       *[other] ; it did no harm, the engine served after it or was being stopped
+    }:
+   *[other] { $n } error lines or tracebacks that no finding explains{ $harmless ->
+        [0] {""}
+       *[other] ; they did no harm, the engine served after them or was being stopped
+    }; the first and the most frequent:
 }
 logs-unknown-line = { $n ->
     [one] line { $line }: { $text }

@@ -146,6 +146,17 @@ chain-short = ← **{ $title }**
 chain-short-since = ← **{ $title }**, began { $at }
 chain-root = ← **{ $title }** — { $verdict }
 chain-root-since = ← **{ $title }** — { $verdict }, began { $at }
+rollout-at = **Changed** by the last rollout of { $workload }, { $at }:
+rollout-back = **Changed** by the last rollout of { $workload }, which went back to an earlier revision:
+rollout-by = (deployed by { $tool }: { $name })
+rollout-by-chart = (deployed by { $tool }: { $name }, chart { $chart })
+rollout-change = { $what }: { $before } → { $after }
+rollout-new = { $what }: new, { $after }
+rollout-new-flag = { $what }: new
+rollout-gone = { $what }: removed, it was { $before }
+rollout-no-flag = { $what }: removed
+rollout-secret = { $what }: another value, which is not shown
+rollout-more = { $n } more
 evidence-for = For: { $facts }; { $agree } of { $known } checks agree
 why-sure = How sure this is
 evidence-against = Against: { $facts }
@@ -174,6 +185,23 @@ do-now = Do now
 do-now-some = Do now ({ $shown } of { $n })
 lasting = So that it does not come back
 step-worked = { $step } — fixed when { $check }
+step-cost = { $step } — { $cost }
+# The cost of a restart now. $parts are the next ones, joined.
+restart-named = Restarts { $replica }, 1 of { $of } replicas: { $parts }
+restart-each = Restarts { $of } replicas one after another: { $parts }
+restart-only = Restarts the only replica, and nothing serves until it has loaded: { $parts }
+restart-running = { $n ->
+    [one] 1 request in flight ends
+   *[other] { $n } requests in flight end
+}
+restart-running-each = each ends about { $n ->
+    [one] 1 request in flight
+   *[other] { $n } requests in flight
+}
+restart-hits = its prefix cache (hits of the pool: { $hits }) is lost
+restart-others = the other { $n } use about { $kv } of their KV cache meanwhile
+restart-others-full = the other { $n } cannot carry the load: it takes about { $kv } of their KV cache
+restart-node = its node { $node } takes no new pods already
 step-source = { $step } ({ $source })
 source = source
 
@@ -250,6 +278,9 @@ no-incidents = No incidents yet.
 ## What people did
 
 note-acknowledge = Acknowledged by { $who } at { $at }
+note-snooze = Snoozed until it gets worse by { $who } at { $at }
+note-unsnooze = Snooze ended by { $who } at { $at }
+maintenance-note = Maintenance until { $until }: nobody is mentioned, and no pager is called
 note-again = Run again by { $who } at { $at }
 note-note = Note of { $who } at { $at }
 note-right = Right cause, says { $who } at { $at }
@@ -265,6 +296,8 @@ note-detail = { $note }: { $detail }
 ## Buttons
 
 button-acknowledge = Acknowledge
+button-snooze = Snooze until worse
+button-unsnooze = End snooze
 button-again = Run again
 button-evidence = Show evidence
 button-silence = Silence

@@ -111,11 +111,22 @@ page-may-unknown = You can read. These pages have no login, so they do not know 
 ## Why there is no page
 
 page-closed = The pages are closed
-page-closed-why = They show problems of your fleet, and the configuration does not name their readers. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
+page-closed-why = They show problems of your fleet, and the configuration does not name their readers. Set `pages.oidc`, `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
 page-host = Unknown host name
 page-host-why = The address bar names another host than this machine, and without credentials only requests to `localhost`, a loopback address or the host of `public_url` are answered: a web page elsewhere could read everything otherwise. Open it under one of those, or set `pages.username` and `pages.password_file`.
 page-refused = Wrong or missing credentials
-page-refused-why = Ask the operator of this service for the user and password of the pages, or open them through your proxy.
+page-refused-why = Sign in where these pages offer it, open them through your proxy, or ask the operator of this service for their user and password.
+login-failed = You are not signed in
+login-again = Sign in
+login-away = The identity provider did not answer as expected. Try again in a minute; the log of llm-diagnose says what is wrong. Alerts, diagnoses and messages do not need it.
+login-stale = This sign-in is older than ten minutes, was begun in another browser, or a second one replaced it. Begin again. With several replicas behind one address, all need the same `bundle.link_key_file`.
+login-denied = The identity provider did not sign you in; the log of llm-diagnose has its reason.
+login-untrusted = The identity provider's answer failed its check, so it counts for nothing; the log of llm-diagnose says which check.
+login-nameless = The identity provider gave no usable name for you. The operator of this service looks at `pages.oidc.name_claim`; an e-mail address must be verified there.
+login-stranger = You are signed in at the identity provider, but not among the people who may read these pages. Ask the operator of this service; `pages.oidc` names the groups and e-mail domains.
+login-too-often = There were too many sign-ins from your address, or of all people together. Try again in a minute.
+login-over = You are signed out
+login-over-why = This browser has no access any more. Your identity provider may still know you.
 page-no-incident = There is no such incident
 page-no-incident-why = It never existed, or it is older than `incident.keep`. The list of incidents shows all stored ones.
 page-no-playbook = There is no such playbook

@@ -135,6 +135,18 @@ report-machines = { $n ->
 report-read-from = read from { $source }
 report-interconnect = Interconnect
 report-workload = Workload
+report-steps = { $n ->
+    [one] 1 step now
+   *[other] { $n } steps now
+ }
+report-tenants = Tenants
+tenant-who = Tenant
+tenant-requests = Requests (was)
+tenant-tokens = Tokens (was)
+tenant-failed = Failed
+tenant-first-token = TTFT p99
+tenant-caused = Most of the added load comes from { $who }: { $share } of the added tokens; all together send { $times } times as many as before.
+tenant-suffered = Most failed requests are of { $who }: { $share } of its own, { $rate }.
 report-input = Prompt length (ISL).
 report-output = Answer length (OSL).
 report-spread = { $count } requests: mean { $mean }, p50 { $half }, p90 { $most }, p99 { $nearly }.

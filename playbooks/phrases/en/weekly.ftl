@@ -8,6 +8,13 @@ weekly-headline = Week in { $channel }: { $incidents ->
     [0] {""}
    *[other] , { $open } still open
  }
+daily-headline = Day in { $channel }: { $incidents ->
+    [one] 1 incident
+   *[other] { $incidents } incidents
+ } below the severity of this channel{ $open ->
+    [0] {""}
+   *[other] , { $open } still open
+ }
 weekly-first = First message: median { $median }, at most { $longest }
 weekly-acknowledged = Acknowledged: { $n } of { $incidents }, median { $median }, at most { $longest }
 weekly-nobody = Acknowledged: none

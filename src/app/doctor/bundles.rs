@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{Findings, writable};
-use bundle::directory;
+use bundle::{directory, public_key};
 use service::check::Level;
-use service::config::{BundleConfig, secret};
+use service::config::BundleConfig;
+use service::known_signer;
 
 pub(super) fn check(findings: &mut Findings, settings: &BundleConfig, state: &Path) {
     let dir = match settings.dir.as_os_str().is_empty() {
@@ -29,10 +30,16 @@ pub(super) fn check(findings: &mut Findings, settings: &BundleConfig, state: &Pa
             findings.say("bundles", Level::Warn, error.to_string(), todo);
         }
     }
-    if let Some(file) = &settings.link_key_file
-        && let Err(error) = secret(file)
-    {
-        let todo = "make the file of `bundle.link_key_file` readable and not empty, the same at every replica";
-        findings.say("bundle links", Level::Fail, format!("{error:#}"), todo);
+    match known_signer(settings.link_key_file.as_deref(), state) {
+        Ok(signer) => {
+            let key = signer.as_ref().and_then(public_key);
+            key.iter().for_each(|key| findings.ok("bundle key", format!("`bundle verify --key {key}`")));
+        }
+        // The service's own key may be readable by its user alone.
+        Err(_) if settings.link_key_file.is_none() => {}
+        Err(error) => {
+            let todo = "make the file of `bundle.link_key_file` readable and not empty, the same at every replica";
+            findings.say("bundle links", Level::Fail, format!("{error:#}"), todo);
+        }
     }
 }

@@ -20,7 +20,9 @@ use serde::Serialize;
 use authoring::check;
 use detect::newest;
 use diagnose::health::coverage;
+use diagnose::health::studies_coverage;
 use findings::health::Coverage;
+use findings::incident_studies::StudiesCoverage;
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
 use knowledge::gap::missing_part;
@@ -49,6 +51,9 @@ pub struct Findings {
     pub checks: Vec<ServiceCheck>,
     /// The signals that each Prometheus has, if they were asked for.
     pub coverage: Vec<Coverage>,
+    /// The incidents of published studies that each Prometheus could name, if its signals were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub studies: Vec<StudiesCoverage>,
     /// True if a Prometheus could not be queried.
     #[serde(skip)]
     pub prometheus_unavailable: bool,
@@ -56,7 +61,13 @@ pub struct Findings {
 
 impl Default for Findings {
     fn default() -> Self {
-        Self { schema: SCHEMA, checks: Vec::new(), coverage: Vec::new(), prometheus_unavailable: false }
+        Self {
+            schema: SCHEMA,
+            checks: Vec::new(),
+            coverage: Vec::new(),
+            studies: Vec::new(),
+            prometheus_unavailable: false,
+        }
     }
 }
 
@@ -336,6 +347,7 @@ async fn prometheus(
     if signals {
         let coverage_report = coverage(library, client, at, settings.window, settings.deadline).await;
         findings.prometheus_unavailable |= coverage_report.degraded;
+        findings.studies.push(studies_coverage(library, &coverage_report));
         findings.coverage.push(coverage_report);
     }
     false

@@ -134,16 +134,21 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
     }
 }
 
-/// Tells when the next weekly summaries are due.
+/// Tells when the next weekly and daily summaries are due.
 fn weekly(findings: &mut Findings, settings: &slack::Config) {
-    let Some(moments) = settings.weekly.as_ref().map(|weekly| weekly.moments(clock::now())) else { return };
-    match moments {
-        Ok(moments) => {
-            let channels: Vec<&str> = settings.weekly_channels().into_iter().collect();
-            let next = moments.next.strftime("%Y-%m-%d %H:%M UTC");
-            findings.ok("slack weekly", format!("the next summary is due at {next} in {}", channels.join(", ")));
+    let now = clock::now();
+    let weekly = settings.weekly.as_ref().map(|weekly| ("weekly", weekly.moments(now), settings.weekly_channels()));
+    let daily = settings.daily.as_ref().map(|daily| ("daily", daily.moments(now), settings.daily_channels()));
+    for (key, moments, channels) in weekly.into_iter().chain(daily) {
+        let name = format!("slack {key}");
+        match moments {
+            Ok(moments) => {
+                let channels: Vec<&str> = channels.into_iter().collect();
+                let next = moments.next.strftime("%Y-%m-%d %H:%M UTC");
+                findings.ok(&name, format!("the next summary is due at {next} in {}", channels.join(", ")));
+            }
+            Err(error) => findings.say(&name, Level::Fail, error, &format!("correct `slack.{key}`")),
         }
-        Err(error) => findings.say("slack weekly", Level::Fail, error, "correct `slack.weekly`"),
     }
 }
 

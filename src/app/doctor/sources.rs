@@ -8,6 +8,7 @@ use service::check::Level;
 use service::config::Config;
 use sources::kubernetes::{self, Kubernetes};
 use sources::loki::{self, Loki};
+use web::Login;
 use web::{Access, Credentials};
 
 /// Timeout for the check of all permissions.
@@ -97,11 +98,16 @@ fn pages(findings: &mut Findings, config: &Config) {
     };
     // Errors of the webhook's credentials are a finding of their own.
     let credentials = Credentials::new(&config.webhook).unwrap_or_default();
+    if let Some(Err(error)) = config.pages.oidc.as_ref().map(|oidc| Login::new(oidc, &config.public_url)) {
+        let todo = "correct `pages.oidc`, and make its file readable and not empty";
+        return findings.say("pages", Level::Fail, format!("{error:#}"), todo);
+    }
     match Access::new(&config.pages, &credentials, listen, &config.public_url) {
         Err(error) => {
             let todo = "correct the keys under `pages:`, and make its files readable and not empty";
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);
         }
+        Ok(_) if config.pages.oidc.is_some() => findings.ok("pages", "open to those who sign in".to_owned()),
         Ok(access) if !access.is_possible() && config.public_url.is_empty() => {
             findings
                 .ok("pages", "closed, because the configuration names no readers; messages have no links".to_owned());

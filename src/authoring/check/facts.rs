@@ -2,6 +2,8 @@
 
 use super::promql;
 use knowledge::playbook::{Library, Lint, Problem, suggestion};
+use knowledge::signal::Engine;
+use knowledge::signal::TenantSeries;
 
 /// Checks that names are in the catalog, queries parse and bind, and labels are named once.
 pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
@@ -23,7 +25,9 @@ pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
         }
         let infos = engine.info.iter().map(|info| (info.metric.as_str(), info.query.as_str()));
         let changes = engine.changes.values().map(|query| ("changes", query.as_str()));
-        for (needle, query) in infos.chain(changes) {
+        let queries = infos.chain(changes);
+        let queries = queries.chain(tenants(engine));
+        for (needle, query) in queries {
             if let Some((lint, message, hint)) = promql::problem(engine, query) {
                 say(lint, needle, format!("`{needle}`: {message}"), hint);
             }
@@ -36,4 +40,11 @@ pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
     }
+}
+
+/// Returns the queries that tell an engine's tenants apart.
+fn tenants(engine: &Engine) -> Vec<(&str, &str)> {
+    let Some(TenantSeries { requests, failed, first_token, tokens, .. }) = &engine.tenants else { return Vec::new() };
+    let queries = [requests, failed, first_token].into_iter().chain(tokens);
+    queries.map(|query| ("tenants", query.as_str())).collect()
 }

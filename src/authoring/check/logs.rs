@@ -73,6 +73,9 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
             say(Lint::LogSource, id, format!("`{id}` has no https source"));
         }
     }
+    for (text, _) in log.stages.texts().filter(|(text, _)| text.trim().len() < MIN_PATTERN_CHARS) {
+        say(Lint::LogPattern, text, format!("`{text}` of `stages` is too short to tell one line from another"));
+    }
     for fact in &log.facts {
         if fact.what.is_some() != (fact.tells == LogTells::Version) {
             say(

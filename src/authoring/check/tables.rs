@@ -91,6 +91,26 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
     });
+    with_file(library, tables.incident_studies.heading(), problems, |lint| {
+        for row in &tables.incident_studies.rows {
+            lint.source(&row.class, &row.source);
+            let nodes: Vec<_> = row.causes.iter().map(|id| (id, library.node_by_id(id))).collect();
+            for (id, _) in nodes.iter().filter(|(_, node)| node.is_none()) {
+                let hint = Some(library.similar_ids(id));
+                lint.say(Lint::TableUnknownCause, id, format!("`{}` names no cause `{id}`", row.class), hint);
+            }
+            let checks = || nodes.iter().flat_map(|(_, node)| node).flat_map(|(node, _)| node.evidence);
+            let is_read = |signal: &String| checks().any(|check| check.checks().iter().any(|(read, _)| read == signal));
+            for signal in row.signals.iter().filter(|signal| !is_read(signal)) {
+                let message = format!("no check of the causes of `{}` reads `{signal}`", row.class);
+                lint.say(Lint::TableUnknownCause, signal, message, None);
+            }
+            if row.causes.is_empty() && row.note.is_none() {
+                let message = format!("`{}` has neither causes nor the reason why nothing names it", row.class);
+                lint.say(Lint::TableUnknownCause, &row.class, message, None);
+            }
+        }
+    });
 }
 
 /// Runs the lint on a table's file.

@@ -23,9 +23,9 @@ const HEAD: &str =
 /// The time that a replica may take to load its model for the first time: an alert that waits as long also counts pools
 /// that never served.
 const LONGEST_START: Duration = Duration::from_secs(900);
-/// The pods that ask for a GPU.
+/// The pods that ask for a GPU, without those of batch jobs (Job, PyTorchJob, Argo's Workflow), which wait for one on purpose.
 /// Source: <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
-const GPU_REQUESTS: &str = r#"kube_pod_container_resource_requests{resource=~"nvidia_com_.+|amd_com_gpu"}"#;
+const GPU_REQUESTS: &str = r#"(kube_pod_container_resource_requests{resource=~"nvidia_com_.+|amd_com_gpu"} unless on (cluster, namespace, pod) kube_pod_owner{owner_kind=~".*Job|Workflow"})"#;
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
 /// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.

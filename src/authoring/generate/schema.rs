@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::check::TestFile;
+use knowledge::playbook::IncidentClass;
 use knowledge::playbook::{
     Cause, CodeRow, EngineFlag, FlagRow, HealthyFleet, LogFile, Override, Playbook, PoolKinds, QuickLook, Redaction,
     ReportSignals, Table, Ticket, XidRow,
@@ -42,7 +43,7 @@ const fn kind<T: JsonSchema>(
 const REPLACES: &str = "adds, or replaces the one of that name";
 
 /// All kinds of data files; what users write most comes first.
-pub const KINDS: [FileKind; 18] = [
+pub const KINDS: &[FileKind] = &[
     kind::<Override>("override", "`overrides/<id>.yaml`", "a change to one playbook or cause", "changes what it names"),
     kind::<Playbook>(
         "playbook",
@@ -81,6 +82,12 @@ pub const KINDS: [FileKind; 18] = [
     kind::<Table<XidRow>>("xid", "`tables/xid.yaml`", "the table of Xids", REPLACES),
     kind::<Table<FlagRow>>("memory-flags", "`tables/memory-flags.yaml`", "the flags for memory", REPLACES),
     kind::<Table<EngineFlag>>("engine-flags", "`tables/engine-flags.yaml`", "the engines' flags by version", REPLACES),
+    kind::<Table<IncidentClass>>(
+        "incident-studies",
+        "`tables/incident-studies.yaml`",
+        "incidents that studies count",
+        REPLACES,
+    ),
 ];
 
 /// Returns the schema of the files of one kind, or of all.

@@ -1,5 +1,6 @@
 //! `generate runbooks`: one page per reference table, beside the playbooks' pages.
 
+use knowledge::playbook::IncidentClass;
 use knowledge::playbook::{CodeRow, EngineFlag, FlagRow, Library, LogFile, MemoryLine, TableHeading, XidRow};
 
 /// Renders the pages of the tables: file name and Markdown.
@@ -11,6 +12,7 @@ pub fn tables(library: &Library) -> Vec<(String, String)> {
             "xid" => xids(&tables.xid.rows),
             "memory-flags" => logs(library),
             "engine-flags" => flags(&tables.engine_flags.rows),
+            "incident-studies" => incidents(&tables.incident_studies.rows),
             _ => return None,
         };
         let made = "made by `llm-diagnose generate runbooks`; change the table instead.";
@@ -72,6 +74,18 @@ fn logs(library: &Library) -> String {
             let todo = format!("{}. ([source]({source}))", action.trim_end_matches('.'));
             row(&mut out, &[&lines.join("<br>"), engine, &flag, why, &todo]);
         }
+    }
+    out
+}
+
+fn incidents(rows: &[IncidentClass]) -> String {
+    let mut out = head(&["Study", "Class", "Incidents", "Named by"]);
+    for IncidentClass { study, class, count, causes, note, source, .. } in rows {
+        let named = match (causes.is_empty(), note) {
+            (false, _) => causes.iter().map(|cause| format!("`{cause}`")).collect::<Vec<_>>().join(", "),
+            (true, note) => format!("nothing: {}", note.as_deref().unwrap_or("–")),
+        };
+        row(&mut out, &[study, class, &format!("{count} ([source]({source}))"), &named]);
     }
     out
 }

@@ -2,6 +2,7 @@
 //!
 //! A bundle comes from outside the trust boundary: see [`unpack`].
 
+mod examine;
 mod server;
 mod unpack;
 
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+
+pub use examine::{Examined, Fault, differences, examine};
 
 use diagnose::{ExtraSources, LogSources, diagnose_with};
 use findings::{Baseline, Diagnosis, Request};

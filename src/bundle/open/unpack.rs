@@ -24,7 +24,7 @@ const ENTRIES: usize = 10_000;
 /// Maximum bytes of the summary.
 const SUMMARY_BYTES: u64 = 64 << 20;
 /// Maximum bytes of the series: four times the default of `bundle.series_bytes`.
-const SERIES_BYTES: u64 = 8 << 30;
+pub(super) const SERIES_BYTES: u64 = 8 << 30;
 /// Maximum logs, and their maximum total bytes: the default of `bundle.log_bytes`.
 const LOGS: usize = 64;
 const LOG_BYTES: u64 = 64 << 20;
@@ -57,17 +57,8 @@ pub(super) struct Unpacked {
 /// If it is not a bundle, has a newer schema, holds no series, or contains something harmful.
 pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<Unpacked, OpenError> {
     let path = file.display().to_string();
-    let disk = |error| OpenError::Disk(path.clone(), error);
     let broken = |why: String| OpenError::NoBundle(path.clone(), why);
-    let opened = File::open(file).map_err(disk)?;
-    if !opened.metadata().map_err(disk)?.is_file() {
-        return Err(broken("it is no file".to_owned()));
-    }
-    let mut zip = ZipArchive::new(BufReader::new(opened)).map_err(|error| broken(error.to_string()))?;
-    harmless(&mut zip).map_err(|why| match why {
-        Bad::Harm(why) => OpenError::Harmful(path.clone(), why),
-        Bad::Broken(why) => broken(why),
-    })?;
+    let mut zip = archive(file)?;
     let bad = |bad: Bad, name: &str| match bad {
         Bad::Harm(why) => OpenError::Harmful(path.clone(), format!("`{name}` {why}")),
         Bad::Broken(why) => broken(format!("`{name}`: {why}")),
@@ -99,6 +90,26 @@ pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Re
     if bytes <= "# EOF\n".len() as u64 { Err(none) } else { Ok(Unpacked { report, series: path, logs }) }
 }
 
+/// Opens the file as an archive of which every entry is harmless to unpack.
+///
+/// # Errors
+/// If it is no archive, or has a harmful entry.
+pub(super) fn archive(file: &Path) -> Result<ZipArchive<BufReader<File>>, OpenError> {
+    let path = file.display().to_string();
+    let disk = |error| OpenError::Disk(path.clone(), error);
+    let broken = |why: String| OpenError::NoBundle(path.clone(), why);
+    let opened = File::open(file).map_err(disk)?;
+    if !opened.metadata().map_err(disk)?.is_file() {
+        return Err(broken("it is no file".to_owned()));
+    }
+    let mut zip = ZipArchive::new(BufReader::new(opened)).map_err(|error| broken(error.to_string()))?;
+    harmless(&mut zip).map_err(|why| match why {
+        Bad::Harm(why) => OpenError::Harmful(path.clone(), why),
+        Bad::Broken(why) => broken(why),
+    })?;
+    Ok(zip)
+}
+
 /// Returns the logs that the diagnosis read; other logs would change its result.
 fn logs<R: Read + io::Seek>(
     zip: &mut ZipArchive<R>,
@@ -127,9 +138,12 @@ fn named(name: &str, text: String) -> Log {
     Log { source: whose.to_owned(), pod, container, previous, text, cut: false }
 }
 
+/// The reason why an entry is not unpacked.
 #[derive(Debug)]
-enum Bad {
+pub(super) enum Bad {
+    /// It would do harm.
     Harm(String),
+    /// It cannot be read.
     Broken(String),
 }
 
@@ -166,7 +180,7 @@ fn is_below(name: &str) -> bool {
 }
 
 /// Copies an entry within its bounds; returns the bytes.
-fn copy<R: Read>(
+pub(super) fn copy<R: Read>(
     mut entry: ZipFile<'_, R>,
     out: &mut impl Write,
     most: u64,

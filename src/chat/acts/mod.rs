@@ -58,6 +58,18 @@ pub async fn acknowledge(log: AuditLog<'_>, actor: Actor<'_>, incident: &Inciden
     on_open(log, actor, Act::Acknowledge, incident, store.acknowledge(&incident.id, actor.who, store.now())).await
 }
 
+/// Snoozes the incident until it gets worse, or ends that.
+pub async fn snooze(log: AuditLog<'_>, actor: Actor<'_>, act: Act, incident: &Incident) -> ActEnd {
+    let store = log.store;
+    let change = async {
+        match act {
+            Act::Unsnooze => store.unsnooze(&incident.id).await,
+            _ => store.snooze(&incident.id).await,
+        }
+    };
+    on_open(log, actor, act, incident, change).await
+}
+
 /// Makes the next diagnosis of the incident due now, and wakes `diagnoses`.
 pub async fn again(log: AuditLog<'_>, diagnoses: &Notify, actor: Actor<'_>, incident: &Incident) -> ActEnd {
     let store = log.store;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use knowledge::alert::Labels;
 use knowledge::clock::{TimeArgument, span};
 
 pub use capacity::CapacityOf;
@@ -39,9 +40,13 @@ pub enum ChatCommand {
     Again(OfIncident),
     /// Build one file of everything known about an incident, to hand over.
     Bundle(OfIncident),
+    /// Upload the draft of an incident's post-mortem, as Markdown, into its thread.
+    Postmortem(OfIncident),
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
     Silence(SilenceArguments),
+    /// List maintenance windows, begin one, or end one: their alerts mention nobody and call no pager.
+    Maintenance(MaintenanceArguments),
     /// Compare a pool's capacity with its use: KV cache, memory, requests.
     Capacity(CapacityOf),
     /// List the playbooks.
@@ -139,6 +144,23 @@ pub struct SilenceArguments {
     pub which: Option<String>,
 }
 
+/// The arguments of `maintenance`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct MaintenanceArguments {
+    /// `list`, `end`, or labels that all firing alerts of an incident have: namespace=llm,model_name=llama.
+    #[arg(value_name = "list|end|LABELS", default_value = "list")]
+    pub what: String,
+    /// The id of the window to end, or the length of a new one: 2h, 1d.
+    #[arg(value_name = "ID|DURATION")]
+    pub which: Option<String>,
+    /// The start of a new one: 22:00 (the next one, UTC), RFC 3339 or unix seconds; defaults to now.
+    #[arg(long, value_name = "TIME", value_parser = TimeArgument::parse)]
+    pub at: Option<TimeArgument>,
+    /// The reason of a new one, in quotes.
+    #[arg(long, value_name = "REASON")]
+    pub because: Option<String>,
+}
+
 /// The arguments of `help`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Help {
@@ -174,6 +196,42 @@ impl SilenceArguments {
                 Ok(duration) => Ok(SilenceOperation::Make(None, duration)),
                 Err(_) => Err(format!("for how long? Write `silence {text} 1h`")),
             },
+        }
+    }
+}
+
+/// An operation on maintenance windows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MaintenanceOperation {
+    /// List the windows that are not over.
+    List,
+    /// End a window, by its id or the end of it.
+    End(String),
+    /// Begin a window for alerts with these labels, of this length.
+    Begin(Labels, Duration),
+}
+
+impl MaintenanceArguments {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    /// A sentence with the correct syntax.
+    pub fn operation(&self) -> Result<MaintenanceOperation, String> {
+        match (self.what.as_str(), self.which.as_deref()) {
+            ("list", None) => Ok(MaintenanceOperation::List),
+            ("end", Some(id)) => Ok(MaintenanceOperation::End(id.to_owned())),
+            ("end", None) => Err("`maintenance end` of which? `maintenance list` shows the ids".to_owned()),
+            (labels, None) => Err(format!("for how long? Write `maintenance {labels} 2h`")),
+            (labels, Some(long)) => {
+                let pair = |pair: &str| {
+                    let (name, value) =
+                        pair.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())?;
+                    Some((name.trim().to_owned(), value.trim().to_owned()))
+                };
+                let labels: Option<Labels> = labels.split(',').map(pair).collect();
+                let labels = labels.ok_or("which alerts? Write their labels: `maintenance namespace=llm 2h`")?;
+                Ok(MaintenanceOperation::Begin(labels, span(long).map_err(|error| format!("`{long}`: {error}"))?))
+            }
         }
     }
 }

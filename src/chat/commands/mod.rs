@@ -7,6 +7,8 @@ mod doctor;
 mod health;
 mod incidents;
 mod knowledge;
+mod maintenance;
+mod postmortem;
 mod target;
 
 use std::time::Duration;
@@ -94,7 +96,11 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
             }
         }
         ChatCommand::Bundle(of) => Box::pin(bundle::run(desk, caller, reply, of)).await,
+        ChatCommand::Postmortem(of) => {
+            postmortem::run(&desk.service, guard, caller, reply, of, store.now()).await;
+        }
         ChatCommand::Silence(silence) => incidents::silence(guard, caller, desk.silencer(), reply, silence).await,
+        ChatCommand::Maintenance(arguments) => maintenance::run(guard, caller, reply, arguments).await,
         ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(library, words)).await,
         ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(store, words).await).await,
         ChatCommand::Doctor => Box::pin(doctor::doctor(&desk.service, &desk.slack, desk.examine, reply)).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::open::OpenArgs;
+use super::verify::VerifyArgs;
 use crate::cli::args::{SourceArgs, label, window};
 use chat::command::When;
 use knowledge::clock::TimeArgument;
@@ -27,6 +28,8 @@ pub struct BundleCommand {
 pub enum BundleOpen {
     /// Load a bundle's series into a Prometheus on this machine, and repeat its diagnosis.
     Open(OpenArgs),
+    /// Check that a bundle is as it was made and signed, and that its diagnosis comes out again.
+    Verify(VerifyArgs),
 }
 
 /// The subject, time range, sources and output of a bundle.

@@ -4,6 +4,7 @@ mod args;
 mod open;
 mod progress;
 mod subject;
+mod verify;
 
 use std::fs::File;
 use std::io::{BufRead, IsTerminal, Write};
@@ -34,7 +35,7 @@ use bundle::{
     directory,
 };
 use service::config::Config;
-use service::{Subject, around};
+use service::{Signer, Subject, around, known_signer};
 use sources::exporter::ExporterReader;
 
 /// Exit status of a bundle that is not complete.
@@ -49,6 +50,7 @@ const CONFIRMATION: &str = "with secrets";
 pub(super) fn run(args: BundleCommand) -> anyhow::Result<ExitCode> {
     match &args.open {
         Some(BundleOpen::Open(args)) => open::run(args),
+        Some(BundleOpen::Verify(args)) => verify::run(args),
         None => create(&args.make),
     }
 }
@@ -174,6 +176,17 @@ impl BundleContext<'_> {
         }
     }
 
+    /// Returns the signer with the service's key; a bundle is written without a signature too.
+    fn signer(&self) -> Option<Arc<Signer>> {
+        let signer = known_signer(self.config.bundle.link_key_file.as_deref(), &self.config.state_dir);
+        signer
+            .unwrap_or_else(|error| {
+                anstream::eprintln!("the bundle is not signed: {}", render::clean(&format!("{error:#}")));
+                None
+            })
+            .map(Arc::new)
+    }
+
     /// Writes the file, in the directory `spool` if there is one, and shows the progress.
     async fn make(
         &self,
@@ -203,6 +216,7 @@ impl BundleContext<'_> {
             file_bytes: draft.most,
             tickets: args.tickets.clone(),
             payload,
+            signer: self.signer(),
             ..Options::of(&self.config.bundle)
         };
         let progress = BundleProgress::default();

@@ -54,7 +54,7 @@ pub(super) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Cancels `stop` at SIGINT, SIGTERM or SIGHUP.
-fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
+pub(super) fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [interrupt, terminate, hangup] = kinds.map(signal);
     let (mut interrupt, mut terminate, mut hangup) = (interrupt?, terminate?, hangup?);
@@ -149,6 +149,7 @@ fn command(report: &Report, url: &str) -> Option<String> {
     shlex::try_join(words).ok()
 }
 
-fn line(what: &str, text: &str) {
+/// Prints one line of a result.
+pub(super) fn line(what: &str, text: &str) {
     outln!("  {what:<11} {}", clean(text));
 }

@@ -105,6 +105,7 @@ fn examine(config: &Path) -> anyhow::Result<ExitCode> {
         playbooks: None,
         names: Vec::new(),
         signals: false,
+        coverage: false,
         output: HealthOutput::Text,
     };
     outln!("\nllm-diagnose doctor --config {}", quoted(config)?);

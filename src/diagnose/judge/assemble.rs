@@ -143,6 +143,7 @@ pub(crate) fn assemble(
         incomplete,
         direct,
         logs,
+        rollout: None,
         queries,
         took_seconds: took.as_secs_f64(),
     };

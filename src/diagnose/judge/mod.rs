@@ -15,6 +15,7 @@ pub(crate) mod part_seen;
 pub(crate) mod parts;
 pub(crate) mod placeholders;
 pub(crate) mod probability;
+mod restart_cost;
 pub(crate) mod steps;
 
 use std::cmp::Ordering::Equal;

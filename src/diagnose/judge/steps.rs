@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::evidence::holds;
 use crate::judge::placeholders::{FixContext, filled, placeholder_values};
+use crate::judge::restart_cost::restart_cost;
 use findings::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
 use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
 use knowledge::signal::{GpuVendor, Unit, VersionReq, WorseDirection};
@@ -42,9 +43,11 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
                     && own.iter().all(|command| commands.contains(command));
                 if into.len() < STEPS && !again && actions.insert(step.action.clone()) {
                     commands.extend(own);
+                    let replica = ["<pod>", "<address>", "<node>"].iter().find_map(|name| values.get(name));
+                    let cost = restart_cost(library, step, &action, replica.map(String::as_str), about);
                     if let Some(change) = step.changes.filter(|change| changes.insert(*change)) {
                         let hosts = about.runs_on == Some(RunsOn::Hosts);
-                        let free = change.signal().and_then(|name| about.observations.signals.get(name));
+                        let free = about.observations.signals.get("gpus_free");
                         let free = free.filter(|gpus| gpus.incomplete.is_none()).and_then(|gpus| gpus.value);
                         // Negative where a lost GPU leaves more asked for than there is.
                         let free = free.map(|gpus| gpus.max(0.0) as u64);
@@ -54,6 +57,7 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
                     into.push(Fix {
                         action,
                         cause: node.id.to_owned(),
+                        cost,
                         verify: shows(library, step, about),
                         source: step.source.clone(),
                     });

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use detect::{DetectionResult, EngineSeen, Past, PlannedQuery, QueryPurpose, RecordedSeries};
 use findings::request::USUAL_WINDOW;
 use findings::{Observations, Request};
-use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
+use knowledge::playbook::{Condition, Evidence, Library, Node, StepChange, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
 /// The time within which a replica that is gone belongs to the pool of a diagnosis.
@@ -397,7 +397,7 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
             need.replicas |= when.needs_peers() || i == 0;
         }
         let steps = now.iter().chain(lasting);
-        for signal in steps.clone().filter_map(|step| step.changes?.signal()) {
+        for signal in steps.clone().filter_map(|step| step.changes).flat_map(StepChange::signals) {
             needs.entry(signal).or_default();
         }
         for check in steps.flat_map(|step| step.verify.iter().chain(&step.only_if)).flat_map(Verify::checks) {

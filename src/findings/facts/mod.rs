@@ -189,6 +189,8 @@ pub struct PrometheusFacts {
     pub input: Option<Distribution>,
     /// Generated tokens per request, during the window.
     pub output: Option<Distribution>,
+    /// The tenants of the gateway that tells them apart, the largest first; a few.
+    pub tenants: Vec<TenantUse>,
     /// GPUs by kind.
     pub gpus: Vec<GpuInfo>,
     /// The pool's nodes with the known properties of each: type, zone.
@@ -217,6 +219,25 @@ impl PrometheusFacts {
     pub fn failed(&self) -> Vec<Gap> {
         self.missing.iter().filter(|gap| matches!(gap.reason, GapReason::Failed(_))).cloned().collect()
     }
+}
+
+/// The use of one tenant of a gateway: a team, a key, a flow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantUse {
+    /// Its name: team and key, or the id of its flow.
+    pub who: String,
+    /// Requests per second before the incident.
+    pub requests_before: f64,
+    /// Requests per second during it.
+    pub requests: f64,
+    /// Tokens per second before it, of prompts and answers.
+    pub tokens_before: f64,
+    /// Tokens per second during it.
+    pub tokens: f64,
+    /// Failed requests per second during it.
+    pub failed: f64,
+    /// The 99th percentile of its times to the first token during it, in seconds; `null` if unknown.
+    pub first_token_p99: Option<f64>,
 }
 
 /// An alerting rule.

@@ -16,6 +16,10 @@ use super::{
 
 /// Maximum number of alerts of one group that are stored in full.
 pub const KEPT_ALERTS: usize = 2_000;
+/// The annotation with the panel that Grafana links to an alert.
+pub const PANEL_ANNOTATION: &str = "grafana_panel_url";
+/// The annotation with Grafana's form for a silence of one alert.
+pub const SILENCE_ANNOTATION: &str = "grafana_silence_url";
 /// Maximum size of the text of these alerts together, in bytes.
 const KEPT_BYTES: usize = 4 << 20;
 /// Maximum size of the identities of the other alerts, in bytes; beyond it alerts are only counted.
@@ -184,6 +188,37 @@ fn labels_without_nul(labels: &mut Labels) {
     }
 }
 
+/// An alert as it was sent.
+#[derive(serde::Deserialize)]
+struct ReceivedAlert {
+    #[serde(flatten)]
+    alert: Alert,
+    #[serde(flatten)]
+    links: GrafanaLinks,
+}
+
+/// The links that Grafana adds to an alert; its `values` have only the letters of the rule's queries as names.
+/// Source: as of [`GRAFANA_VERSION`].
+#[derive(serde::Deserialize)]
+struct GrafanaLinks {
+    #[serde(default, rename = "panelURL")]
+    panel: Option<String>,
+    #[serde(default, rename = "silenceURL")]
+    silence: Option<String>,
+}
+
+impl GrafanaLinks {
+    /// Keeps them as annotations, which are stored, cleaned and shown as such.
+    fn into_annotations(self, mut alert: Alert) -> Alert {
+        for (name, link) in [(PANEL_ANNOTATION, self.panel), (SILENCE_ANNOTATION, self.silence)] {
+            if let Some(link) = link.filter(|link| !link.is_empty()) {
+                alert.annotations.entry(name.to_owned()).or_insert(link);
+            }
+        }
+        alert
+    }
+}
+
 /// Collects the alerts of a body while it is parsed.
 #[derive(Default)]
 struct Alerts {
@@ -262,8 +297,8 @@ impl<'de> Deserialize<'de> for Alerts {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Alerts, A::Error> {
                 let mut alerts = Alerts::default();
-                while let Some(alert) = list.next_element()? {
-                    alerts.add(alert);
+                while let Some(ReceivedAlert { alert, links }) = list.next_element()? {
+                    alerts.add(links.into_annotations(alert));
                 }
                 Ok(alerts)
             }

@@ -12,6 +12,10 @@ use strum::{EnumString, IntoStaticStr};
 pub enum Act {
     /// Acknowledge the incident.
     Acknowledge,
+    /// Hear nothing more of the incident until it gets worse.
+    Snooze,
+    /// End a snooze.
+    Unsnooze,
     /// Run the diagnosis again now.
     Again,
     /// Add a text to the incident.

@@ -3,6 +3,7 @@
 mod act;
 mod admit;
 mod change;
+mod maintenance;
 mod related;
 mod week;
 
@@ -18,6 +19,7 @@ use crate::alert::AlertStatus;
 pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
+pub use maintenance::MaintenanceWindow;
 pub use related::{LastTime, Neighbour, Related, SharedTrait};
 pub use week::{CauseHistory, PoolCause, WEEK, Week, WeekIncident};
 

@@ -53,6 +53,13 @@ const CHANGING_COMMANDS: [(&str, &[&str]); 8] = [
     ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
 ];
 
+/// Commands that restart a replica, by the program and the words after it.
+const RESTARTING_COMMANDS: [(&str, &[&[&str]]); 3] = [
+    ("kubectl", &[&["delete", "pod"], &["rollout", "restart"]]),
+    ("systemctl", &[&["restart"]]),
+    ("docker", &[&["restart"]]),
+];
+
 /// Words that mark a command as read-only.
 const READ_ONLY_WORDS: [&str; 6] =
     ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
@@ -82,9 +89,16 @@ impl StepChange {
         }
     }
 
-    /// Returns the signal that its note quotes.
-    pub fn signal(self) -> Option<&'static str> {
-        (self == Self::Replicas).then_some("gpus_free")
+    /// The signals for the cost of a restart: running requests, hits of the prefix cache, use of the KV cache.
+    pub const RESTART_SIGNALS: [&'static str; 3] = ["requests_running", "prefix_cache_hit_ratio", "kv_cache_usage"];
+
+    /// Returns the signals that its note or its cost quotes.
+    pub fn signals(self) -> &'static [&'static str] {
+        match self {
+            Self::Replicas => &["gpus_free"],
+            Self::Revision | Self::Flags => &Self::RESTART_SIGNALS,
+            Self::Gateway => &[],
+        }
     }
 
     /// Returns how the change is done in a pool of so many replicas (0: unknown) and its cost, with placeholders.
@@ -147,6 +161,13 @@ impl Step {
             called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
         };
         CHANGING_COMMANDS.iter().any(acts) || words.first().is_some_and(|method| CHANGING_METHODS.contains(method))
+    }
+
+    /// Returns true if a command ends a process of the pool, which starts again.
+    pub fn restarts(command: &str) -> bool {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let acts = |acts: &[&str]| acts.iter().all(|act| words.contains(act));
+        RESTARTING_COMMANDS.iter().any(|(tool, kinds)| words.contains(tool) && kinds.iter().any(|kind| acts(kind)))
     }
 
     /// Returns the texts in back-ticks.

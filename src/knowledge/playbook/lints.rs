@@ -142,6 +142,7 @@ lints! {
     TableGone = "table/gone" => Used,
     TableSource = "table/source" => Used,
     TableTwice = "table/twice" => Used,
+    TableUnknownCause = "table/unknown-cause" => Unused,
     TableUnknownPlaybook = "table/unknown-playbook" => Unused,
     TestPlaybook = "test/playbook" => Used,
     TestUnknownPart = "test/unknown-part" => Used,

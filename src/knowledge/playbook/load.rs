@@ -301,6 +301,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         ["tables", "xid.yaml"] => library.tables.xid = table(file, same)?,
         ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
         ["tables", "engine-flags.yaml"] => library.tables.engine_flags = table(file, same)?,
+        ["tables", "incident-studies.yaml"] => library.tables.incident_studies = table(file, same)?,
         [_] => {
             let playbook: Playbook = parse(file)?;
             same("playbook", &playbook.playbook, playbook.schema)?;

@@ -22,6 +22,9 @@ pub struct LogFile {
     pub anywhere: bool,
     /// Sources of its facts.
     pub references: Vec<String>,
+    /// Lines that show a stage in the life of its process.
+    #[serde(default)]
+    pub stages: LogStageMarks,
     /// Lines with a known meaning.
     pub findings: Vec<LogFinding>,
     /// Lines that report numbers repeatedly.
@@ -33,6 +36,51 @@ pub struct LogFile {
     /// Lines of the startup with a version, or with the arguments of the engine.
     #[serde(default)]
     pub facts: Vec<LogFact>,
+}
+
+/// Text of the lines that show the stages of a process; an error that it survived is not why it failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogStageMarks {
+    /// The first lines of a new process.
+    #[serde(default)]
+    pub start: Vec<String>,
+    /// Lines that it writes when it begins to serve. Lines of `statistics` count too.
+    #[serde(default)]
+    pub ready: Vec<String>,
+    /// Lines that it writes when it receives a stop signal: errors after them only follow.
+    #[serde(default)]
+    pub stop: Vec<String>,
+    /// Lines of an orderly end, whatever led to it.
+    #[serde(default)]
+    pub end: Vec<String>,
+}
+
+impl LogStageMarks {
+    /// Returns the texts, each with the stage that begins with it.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, LogStage)> {
+        let stages = [
+            (&self.start, LogStage::Starting),
+            (&self.ready, LogStage::Serving),
+            (&self.stop, LogStage::Stopping),
+            (&self.end, LogStage::Ending),
+        ];
+        stages.into_iter().flat_map(|(texts, stage)| texts.iter().map(move |text| (text.as_str(), stage)))
+    }
+}
+
+/// A stage in the life of a process, by its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogStage {
+    /// It starts and does not serve yet.
+    Starting,
+    /// It serves.
+    Serving,
+    /// It received a stop signal.
+    Stopping,
+    /// It ends in order, and no line tells who asked for it.
+    Ending,
 }
 
 /// A known meaning of log lines.

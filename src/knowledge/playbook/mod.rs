@@ -39,8 +39,8 @@ pub use library::{Children, Library, Node, NodeKind};
 pub use lints::{Lint, LintEffect, LintEntry};
 pub use load::{lint_entries, load, phrases, shipped};
 pub use logs::{
-    LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
-    match_log_line, matched as pattern_matched,
+    LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogStage, LogStageMarks, LogTells,
+    LogValue, MemoryLine, match_log_line, matched as pattern_matched,
 };
 pub use overrides::{ConditionChange, Override, Replacement, StepChanges, StepReplacement};
 pub use problem::{Problem, SourceFile, is_unfinished, nearest, parse, suggestion};
@@ -48,6 +48,7 @@ pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
 pub use report::ReportSignals;
 pub use select::{Selection, engines_of, of_expression, select, without_expression, words_of_expressions};
+pub use tables::IncidentClass;
 pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Table, TableHeading, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 

@@ -22,6 +22,8 @@ pub struct Tables {
     pub memory_flags: Table<FlagRow>,
     /// `engine-flags`: the flags, variables and settings that fix steps mention, with their defaults.
     pub engine_flags: Table<EngineFlag>,
+    /// `incident-studies`: the incidents that published studies count, and the causes that name them.
+    pub incident_studies: Table<IncidentClass>,
 }
 
 /// The heading of a table, independent of its rows.
@@ -232,11 +234,34 @@ impl EngineFlag {
     }
 }
 
+/// A class of incidents of a published study.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncidentClass {
+    /// The study in a few words, equal in all its rows.
+    pub study: String,
+    /// The class in the study's words.
+    pub class: String,
+    /// The number of its incidents.
+    pub count: u32,
+    /// Ids of the playbooks and causes that name it; none if nothing does.
+    #[serde(default)]
+    pub causes: Vec<String>,
+    /// The signals of the causes' checks that show this class; unset if each check of a cause may.
+    #[serde(default)]
+    pub signals: Vec<String>,
+    /// The reason why nothing names it.
+    pub note: Option<String>,
+    /// The source of its number.
+    pub source: String,
+}
+
 impl Tables {
     /// Returns the headings of all loaded tables.
     pub fn headings(&self) -> impl Iterator<Item = TableHeading<'_>> {
         let flags = [self.memory_flags.heading(), self.engine_flags.heading()];
         let all = [self.litellm_codes.heading(), self.xid.heading()].into_iter().chain(flags);
+        let all = all.chain([self.incident_studies.heading()]);
         all.filter(|heading| !heading.name.is_empty())
     }
 

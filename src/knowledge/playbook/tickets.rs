@@ -24,6 +24,9 @@ pub struct Ticket {
     /// True if it is also for incidents without a known cause.
     #[serde(default)]
     pub unknown: bool,
+    /// True for a form that stays inside: it shows the notes of colleagues, and no bundle holds it unless it is named.
+    #[serde(default)]
+    pub internal: bool,
     /// Instructions before it is sent, in sentences.
     #[serde(default)]
     pub before: Vec<String>,
@@ -68,6 +71,8 @@ pub enum Section {
     Metrics,
     /// Lengths of requests and load.
     Workload,
+    /// The tenants who sent the load, and whose requests failed.
+    Tenants,
     /// The deployment.
     Deployment,
     /// Versions.

@@ -181,6 +181,9 @@ pub struct Engine {
     /// Histograms of requests' lengths: names without `_bucket`, newest first.
     #[serde(default)]
     pub histograms: BTreeMap<Length, Vec<String>>,
+    /// Series that tell its tenants apart.
+    #[serde(default)]
+    pub tenants: Option<TenantSeries>,
     /// Series whose labels carry information.
     #[serde(default)]
     pub info: Vec<Info>,
@@ -190,6 +193,22 @@ pub struct Engine {
     /// Names of metrics that newer versions no longer have, for users' rules and dashboards.
     #[serde(default)]
     pub renamed: Vec<RenamedMetric>,
+}
+
+/// The series of an engine that tell its tenants apart.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantSeries {
+    /// The labels that name a tenant, the largest group first: a team, then a key.
+    pub labels: Vec<String>,
+    /// The counter of its requests, with `$scope`.
+    pub requests: String,
+    /// The counter of its failed requests, with `$scope`.
+    pub failed: String,
+    /// The counters of its tokens, which are added.
+    pub tokens: Vec<String>,
+    /// The buckets of its times to the first token.
+    pub first_token: String,
 }
 
 /// A metric that newer versions of an engine no longer have.

@@ -23,7 +23,7 @@ pub use burn::{Buckets, Burn, BurnParts, RequestCounts, Term};
 pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
     Backends, Engine, EngineKind, EngineSignals, EngineVersion, GpuVendor, OwnLabels, RenamedMetric, SignalQuery,
-    VersionProbe, VersionReq,
+    TenantSeries, VersionProbe, VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_threshold, format_value};

@@ -29,7 +29,7 @@ use store::{Delivery, Incident, MessageEffects, PostponeReason, StoreError};
 const MOST_CALL_TRIES: u32 = 6;
 /// The longest wait of a page for the first diagnosis.
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
-/// The poll interval of that wait.
+/// The poll interval of the wait for a diagnosis.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The data for a call.
@@ -85,6 +85,9 @@ impl Notifier {
         if waits_for_diagnosis && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
             return self.postpone(out, due, PostponeReason::Waits, "waiting for the diagnosis").await;
+        }
+        if let Some(window) = self.maintenance_of(incident).filter(|_| escalation.is_none()) {
+            return self.postpone(out, window.until, PostponeReason::Waits, "maintenance").await;
         }
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();

@@ -15,7 +15,8 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
     ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
     ticket.before.iter().for_each(|step| out.push_str(&format!("- {}\n", comment(step))));
     out.push_str(&format!("-->\n\n# {}\n\n", plain(&report.headline)));
-    let document = text_document(report, Medium::Ticket, words);
+    let medium = if ticket.internal { Medium::Text } else { Medium::Ticket };
+    let document = text_document(report, medium, words);
     // A ticket has no file beside it that holds the rest.
     let wording = &Wording { words, left_out: "and-others" };
     for field in &ticket.fields {
@@ -48,6 +49,7 @@ fn keys(which: Section) -> &'static [SectionKey] {
         Section::Hardware => &[SectionKey::Hardware],
         Section::Metrics => &[SectionKey::Metrics],
         Section::Workload => &[SectionKey::Workload],
+        Section::Tenants => &[SectionKey::Tenants],
         Section::Deployment => &[SectionKey::Deployment],
         Section::Versions => &[SectionKey::Versions],
         Section::Timeline => &[SectionKey::Timeline],
@@ -77,7 +79,8 @@ pub fn tickets_for<'a>(
         };
         engine && cause
     };
-    library.tickets.values().filter(move |ticket| named.contains(&ticket.ticket) || concerns(ticket))
+    let wanted = move |ticket: &&Ticket| named.contains(&ticket.ticket) || (!ticket.internal && concerns(ticket));
+    library.tickets.values().filter(wanted)
 }
 
 /// Escapes text for an HTML comment, which it cannot end.

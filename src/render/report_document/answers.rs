@@ -1,5 +1,6 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
+use super::tenants::tenants;
 use super::{Medium, ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
 use crate::document::SectionKey;
 use crate::{Phrases, facts};
@@ -29,6 +30,7 @@ pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, medium: M
         (SectionKey::Model, "report-model", model(&a.model, words)),
         (SectionKey::Hardware, "report-hardware", hardware(&a.hardware, words)),
         (SectionKey::Workload, "report-workload", workload(&a.workload, medium, words)),
+        (SectionKey::Tenants, "report-tenants", tenants(&a.workload.tenants, words)),
         (SectionKey::Deployment, "report-deployment", deployment(&a.deployment, words)),
         (SectionKey::Versions, "report-versions", versions(&a.versions, words)),
         (SectionKey::Open, "report-open", open),

@@ -100,6 +100,13 @@ fn facts_of(
     facts.extend(facts::alerted(&report.alerts, words).map(|alerts| ("report-alerted", plain(alerts))));
     facts.push(("report-hurt", affected_replicas(view.diagnosis, words)));
     facts.push(("report-root", cause(view.diagnosis, words)));
+    // On a page the steps stand below the first screen.
+    let is_open = report.incident.as_ref().is_some_and(|incident| incident.open);
+    let steps = view.diagnosis.map_or(0, |diagnosis| diagnosis.fix.now.len());
+    if is_open && steps > 0 && medium == Medium::Page {
+        let steps = words.text("report-steps", &[("n", steps.into())]);
+        facts.push(("report-fixes", Line::default().link(steps, "#do")));
+    }
     // A chat's id of a person is of no use outside of the organisation, and does not leave it.
     if let Some(incident) = report.incident.as_ref().filter(|_| medium != Medium::Ticket) {
         let who = match &incident.acknowledged {

@@ -7,6 +7,7 @@ mod answers;
 mod evidence;
 mod head;
 mod sections;
+mod tenants;
 mod why;
 
 use super::document::{Document, SectionKey};

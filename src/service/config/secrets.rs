@@ -31,11 +31,13 @@ impl Config {
     /// Returns the files with secrets that the service reads when it starts.
     pub fn secret_files(&self) -> Vec<&Path> {
         let Self { webhook, pages, slack, database, bundle, kubernetes, .. } = self;
+        let oidc_secret = pages.oidc.as_ref().map_or(&None, |oidc| &oidc.client_secret_file);
         let single = [
             &webhook.bearer_token_file,
             &webhook.password_file,
             &pages.bearer_token_file,
             &pages.password_file,
+            oidc_secret,
             &slack.bot_token_file,
             &slack.app_token_file,
             &slack.signing_secret_file,

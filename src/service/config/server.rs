@@ -9,6 +9,7 @@ use reqwest::header::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::OidcConfig;
 use knowledge::clock::duration;
 use sources::exporter::Allowed;
 
@@ -90,6 +91,8 @@ pub struct PagesConfig {
     pub proxy_header: Option<String>,
     /// The addresses of that proxy; the header is ignored from any other address.
     pub proxy_from: Vec<Allowed>,
+    /// Login of people by an OpenID Connect provider; none if not set.
+    pub oidc: Option<OidcConfig>,
     /// The visitors who may do everything on an incident's page, silence and collect bundles too, by the name that the
     /// pages know; others only read. `anybody` means everybody who may open the pages, `program:token` whoever has the
     /// pages' token, `program:webhook` the webhook's credentials. While it and `slack.act` are empty, people with a name
@@ -110,6 +113,7 @@ impl PagesConfig {
             bail!("`pages.username` is empty or has a colon, which basic authentication cannot tell from the password");
         }
         let are_set = self.username.is_some() || self.bearer_token_file.is_some() || self.proxy_header.is_some();
+        let are_set = are_set || self.oidc.is_some();
         if self.authentication == Authentication::None && are_set {
             bail!("`pages.authentication: none` beside credentials: remove it, or them");
         }
@@ -125,6 +129,9 @@ impl PagesConfig {
                 bail!("`pages.proxy_header: {header}` is no name of a header: write it like X-Forwarded-User")
             }
             _ => {}
+        }
+        if let Some(oidc) = &self.oidc {
+            oidc.validate()?;
         }
         if let Some(name) = self.act.iter().find(|name| name.trim() != *name || name.is_empty()) {
             bail!("`pages.act` has {name:?}: write each name as the pages know it, or `anybody`");

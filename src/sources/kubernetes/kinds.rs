@@ -48,6 +48,11 @@ pub(super) const EVENT: ResourceKind =
 pub(super) const NODE: ResourceKind =
     ResourceKind { group: "", version: Some("v1"), kind: "Node", plural: "nodes", verbs: GET };
 
+/// The revisions of a Deployment's template, and of other workloads': listed for what the last rollout changed.
+pub(super) const REPLICA_SET: ResourceKind = object("apps", Some("v1"), "ReplicaSet", "replicasets", LIST);
+pub(super) const CONTROLLER_REVISION: ResourceKind =
+    object("apps", Some("v1"), "ControllerRevision", "controllerrevisions", LIST);
+
 /// Resources that own pods (read by name), or that route to them and scale them (listed in the pods' namespaces).
 ///
 /// Sources: kubernetes.io/docs/reference/kubernetes-api; the CRDs of kubernetes-sigs/lws, ray-project/kuberay,
@@ -94,7 +99,7 @@ const fn object(
 /// Returns all resources that are ever requested, beside the server's version and list of APIs, which all users may
 /// read.
 pub fn read() -> impl Iterator<Item = &'static ResourceKind> {
-    [&POD, &LOG, &EVENT, &NODE].into_iter().chain(OBJECTS)
+    [&POD, &LOG, &EVENT, &NODE, &REPLICA_SET, &CONTROLLER_REVISION].into_iter().chain(OBJECTS)
 }
 
 impl ResourceKind {

@@ -10,6 +10,7 @@ mod nodes;
 mod objects;
 mod permissions;
 mod pods;
+mod rollout;
 mod snapshot;
 
 use std::collections::BTreeMap;

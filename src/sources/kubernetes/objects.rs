@@ -88,7 +88,8 @@ pub(super) async fn climb(
     (owners, objects)
 }
 
-async fn read_owner(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
+/// Reads an owner; `None` for one of a kind that is never read.
+pub(super) async fn read_owner(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let kind = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
     match kind {

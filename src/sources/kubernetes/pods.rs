@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Container as Spec, ContainerState, ContainerStateTerminated, ContainerStatus, EnvFromSource, EnvVar, Pod as Raw,
-    PodCondition, ResourceRequirements,
+    PodCondition, PodSpec, ResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
@@ -103,6 +103,11 @@ pub(super) fn because(reason: String, message: Option<String>) -> String {
         Some(message) => format!("{reason}: {}", cut(&message)),
         None => reason,
     }
+}
+
+/// Converts the containers of a template, init containers first.
+pub(super) fn containers(spec: PodSpec) -> impl Iterator<Item = Container> {
+    spec.init_containers.into_iter().flatten().chain(spec.containers).map(|spec| container(spec, None, false))
 }
 
 fn container(spec: Spec, status: Option<&ContainerStatus>, init: bool) -> Container {

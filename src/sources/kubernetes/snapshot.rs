@@ -66,7 +66,7 @@ impl Kubernetes {
         ApiSession { client: &self.client, server: &self.server, slots: &self.slots, deadline }
     }
 
-    fn may_ask(&self, namespace: &str) -> bool {
+    pub(super) fn may_ask(&self, namespace: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::arguments::IncidentArguments;
-use super::tool_answer::ToolAnswer;
+use super::tool_answer::{ToolAnswer, told};
 use super::{McpSources, resources, said};
 use chat::named_id;
 use knowledge::clock;
@@ -28,12 +28,20 @@ pub(super) async fn list(sources: &McpSources, asked: &IncidentQuestion) -> Resu
     let IncidentSummaries { incidents, looked_at, next } = listed;
     let mut text = match incidents.as_slice() {
         [] => format!("no incident among the {looked_at} that were looked at\n"),
-        incidents => incidents.iter().map(line).collect(),
+        incidents => {
+            format!("{} incidents, newest first\n", incidents.len()) + &incidents.iter().map(line).collect::<String>()
+        }
     };
     if let Some(next) = &next {
         text.push_str(&format!("there are more: cursor {next}\n"));
     }
-    Ok(ToolAnswer::new(&text, &json!({ "incidents": incidents, "next": next })))
+    let newest = incidents.first().map(|first| format!("get_incident with incident `{}`", first.id));
+    let older = next.as_ref().map(|next| format!("list_incidents with cursor `{next}` for older ones"));
+    Ok(ToolAnswer::new(
+        &text,
+        newest.into_iter().chain(older).collect(),
+        &json!({ "incidents": incidents, "next": next }),
+    ))
 }
 
 /// Returns an incident.
@@ -41,9 +49,9 @@ pub(super) async fn get(sources: &McpSources, asked: IncidentArguments) -> Resul
     let incident = find(sources, &asked.incident).await?;
     let (summary, incident) = sources.fleet().cleaned_incident(&incident).await.map_err(said)?;
     let message = render::incident_message(&stored_view(&incident), &sources.words);
-    let text = render::terminal(&render::short(&message));
+    let (text, next) = told(&message, Some(format!("summarize_bundle with incident `{}`", incident.id)));
     let resource = resources::of_incident(&incident.id);
-    let mut answer = ToolAnswer::new(&text, &IncidentDetail::of(summary, incident));
+    let mut answer = ToolAnswer::new(&text, next, &IncidentDetail::of(summary, incident));
     answer.resource = Some(resource);
     Ok(answer)
 }
@@ -67,10 +75,10 @@ pub(super) async fn summarize(sources: &McpSources, asked: IncidentArguments) ->
     let report = report::build(subject.about(), SourceFindings::default(), now);
     redactor.learn_from(&report);
     let report = redactor.cleaned("summary.json", &report).map_err(|error| said(QuestionError::unclean(&error)))?;
-    let mut text = String::new();
+    let mut text = render::report_markdown(&report, &sources.words);
     text += &bundles(sources, &id);
-    text += &render::report_markdown(&report, &sources.words);
-    let mut answer = ToolAnswer::new(&text, &report);
+    let next = vec![format!("get_incident with incident `{id}` tells what to do now")];
+    let mut answer = ToolAnswer::new(&text, next, &report);
     answer.resource = Some(resources::of_incident(&id));
     Ok(answer)
 }

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{ExplainArguments, IncidentArguments};
-use super::tool_answer::ToolAnswer;
+use super::tool_answer::{FULL, ToolAnswer, told};
 use super::{McpSources, incidents, resources, said};
+use findings::health::Health;
 use knowledge::clock;
 use knowledge::signal::format_value;
 use service::questions::{
@@ -23,7 +24,7 @@ const REPLICAS: usize = 8;
 /// A tool.
 pub(super) struct McpTool {
     id: ToolId,
-    name: &'static str,
+    pub(super) name: &'static str,
     title: &'static str,
     description: &'static str,
     arguments: fn() -> Schema,
@@ -127,7 +128,11 @@ fn available(has_store: bool) -> impl Iterator<Item = &'static McpTool> {
 pub(super) fn listed(has_store: bool) -> Vec<Tool> {
     let listed = available(has_store).map(|tool| {
         let schema = (tool.arguments)().to_value();
-        let schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
+        let mut schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            let about = "True for the complete data, up to some hundred kilobytes, instead of an answer of 2 kB.";
+            properties.insert(FULL.to_owned(), json!({ "type": "boolean", "default": false, "description": about }));
+        }
         let hints = ToolAnnotations::with_title(tool.title).read_only(true).destructive(false).idempotent(true);
         let mut listed =
             Tool::new(tool.name, tool.description, Arc::new(schema)).with_annotations(hints.open_world(false));
@@ -148,39 +153,44 @@ pub(super) async fn call(sources: &McpSources, tool: &McpTool, arguments: JsonOb
     match tool.id {
         ToolId::Diagnose => {
             let answer = fleet.diagnose(&read::<DiagnosisQuestion>(arguments)?, now).await.map_err(said)?;
-            let text = match (&answer.diagnosis, &answer.health) {
+            let (text, next) = match (&answer.diagnosis, &answer.health) {
                 (Some(diagnosis), _) => {
-                    let message = render::diagnosis_message(diagnosis, None, fleet.words);
-                    render::terminal(&render::short(&message))
+                    let root = diagnosis.root().map(|root| explain(&root.id));
+                    told(&render::diagnosis_message(diagnosis, None, fleet.words), root)
                 }
-                (None, Some(health)) => format!("{}\n\n{}", answer.headline, render::health(health, &[], fleet.words)),
-                (None, None) => answer.headline.clone(),
+                (None, Some(health)) => {
+                    (format!("{}\n\n{}", answer.headline, render::health(health, &[], fleet.words)), Vec::new())
+                }
+                (None, None) => (answer.headline.clone(), Vec::new()),
             };
-            Ok(ToolAnswer::new(&text, &answer))
+            Ok(ToolAnswer::new(&text, next, &answer))
         }
         ToolId::ScreenPool => {
             let health = fleet.screen(read(arguments)?, now).await.map_err(said)?;
-            Ok(ToolAnswer::new(&render::health(&health, &[], fleet.words), &health))
+            let shown = if health.state.is_wrong() { health.summary() } else { health.clone() };
+            Ok(ToolAnswer::new(&render::health(&shown, &[], fleet.words), worst(&health), &health))
         }
         ToolId::GetHealth => {
             let question: HealthQuestion = read(arguments)?;
             let health = fleet.health(question.scope(), now).await.map_err(said)?;
-            let text = render::health(&health, &[], fleet.words);
+            let (text, next) = (render::health(&health, &[], fleet.words), worst(&health));
             Ok(match question.detail {
-                HealthDetail::Summary => ToolAnswer::new(&text, &health.summary()),
-                HealthDetail::Full => ToolAnswer::new(&text, &health),
+                HealthDetail::Summary => ToolAnswer::new(&text, next, &health.summary()),
+                HealthDetail::Full => ToolAnswer::new(&text, next, &health),
             })
         }
         ToolId::QuerySignal => {
             let answer = fleet.signal(read(arguments)?, now).await.map_err(said)?;
-            Ok(ToolAnswer::new(&values(&answer), &answer))
+            let next = format!("explain with id `signal` and name `{}` tells what it means", answer.signal);
+            Ok(ToolAnswer::new(&values(&answer), vec![next], &answer))
         }
         ToolId::Explain => {
             let ExplainArguments { id, name } = read(arguments)?;
             let (id, name) = (&*id, name.as_deref());
             let text = authoring::explain::explain(fleet.library, id, name)?;
             let whole = anstream::adapter::strip_str(&text).to_string();
-            let mut answer = ToolAnswer::new(&text, &json!({ "id": id, "name": name, "text": whole }));
+            let data = json!({ "id": id, "name": name, "text": whole });
+            let mut answer = ToolAnswer::new(&text, Vec::new(), &data);
             answer.resource = fleet.library.playbook(id).map(|playbook| resources::of_playbook(&playbook.playbook));
             Ok(answer)
         }
@@ -188,6 +198,17 @@ pub(super) async fn call(sources: &McpSources, tool: &McpTool, arguments: JsonOb
         ToolId::GetIncident => incidents::get(sources, read(arguments)?).await,
         ToolId::SummarizeBundle => incidents::summarize(sources, read(arguments)?).await,
     }
+}
+
+fn explain(id: &str) -> String {
+    format!("explain with id `{id}` tells what it means and every step")
+}
+
+/// Returns the call that judges the worst pool.
+fn worst(health: &Health) -> Vec<String> {
+    let wrong = health.pools.iter().filter(|pool| pool.state.is_wrong());
+    let worst = wrong.max_by_key(|pool| pool.state.weight());
+    worst.map(|pool| format!("diagnose with labels {}", json!(pool.labels))).into_iter().collect()
 }
 
 /// Reads the arguments of a call.

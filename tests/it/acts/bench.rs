@@ -89,6 +89,7 @@ impl Bench {
         let wanted = AdmissionPlan {
             selection: Some(("high-ttft".into(), "its name".into())),
             sinks: Vec::new(),
+            filtered: Vec::new(),
             grace: Duration::ZERO,
             storm: crate::admission::CALM,
         };

@@ -38,7 +38,13 @@ async fn notified(bench: &Bench, b: &str) -> String {
     }
     let told = AlertGroup::from_webhook(body.to_string().as_bytes()).unwrap();
     let sinks = [CHANNEL, PAGES].map(|channel| (Sink::Slack, channel.to_owned())).into();
-    let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+    let wanted = AdmissionPlan {
+        selection: None,
+        sinks,
+        filtered: Vec::new(),
+        grace: Duration::ZERO,
+        storm: crate::admission::CALM,
+    };
     let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let admitted = bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
     admitted[0].as_ref().unwrap().incident.clone()

@@ -26,7 +26,13 @@ pub(super) async fn notified(bench: &Bench, status: &str, begins: i64) -> String
     body["alerts"][0]["startsAt"] = at(begins).to_string().into();
     let group = AlertGroup::from_webhook(&serde_json::to_vec(&body).unwrap()).unwrap();
     let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-    let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+    let wanted = AdmissionPlan {
+        selection: None,
+        sinks,
+        filtered: Vec::new(),
+        grace: Duration::ZERO,
+        storm: crate::admission::CALM,
+    };
     let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let admitted = bench.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
     admitted[0].as_ref().unwrap().incident.clone()

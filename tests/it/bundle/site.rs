@@ -181,6 +181,7 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
         alerts,
         critical: false,
         acknowledged: None,
+        snoozed: false,
         impact: None,
         related: Default::default(),
         external_url: String::new(),

@@ -224,7 +224,7 @@ fn the_receiver_that_is_named_gets_a_ticket() {
     let shell = Shell::new(NOWHERE);
     let pool = ["--playbook", "high-ttft", "--label", "namespace=llm", "-o", "x.zip", "--ticket"];
     let with = |receiver: &str| shell.run(&[&pool[..], &[receiver]].concat());
-    with("nvdia").says(2, "there are cloud, nvidia, platform, sglang, vllm");
+    with("nvdia").says(2, "there are cloud, nvidia, platform, postmortem, sglang, vllm");
     with("nvidia").says(3, "x.zip");
     let zip = std::fs::read(shell.path("x.zip")).unwrap();
     assert!(!super::entry(&zip, "tickets/nvidia.md").is_empty());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options};
+use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::Service;
 
 use super::summary;
@@ -130,6 +130,31 @@ async fn the_button_puts_the_bundle_into_the_incidents_thread_and_it_is_written_
     let audit = stage.audit().await;
     assert!(audit.contains("U0ANN") && audit.contains("bundle") && audit.contains(&stage.incident), "{audit}");
     assert_eq!(stage.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn a_draft_of_the_post_mortem_is_uploaded_into_the_thread_and_printed_by_the_command_line() {
+    let stage = Stage::set(Options::unlimited(), "", "").await;
+    let message = stage.slack.messages(CHANNEL).remove(0);
+    stage.slack.press(ANN, CHANNEL, &message.ts, "acknowledge").await.unwrap();
+    let acknowledged = |state: &State| state.messages(CHANNEL).any(|m| whole(m).contains("Acknowledged by"));
+    stage.slack.wait_for(acknowledged, SOON).await.unwrap();
+    stage.slack.command(ANN, CHANNEL, "postmortem").await.unwrap();
+    stage.said("The draft is in the thread").await;
+    let file = stage.slack.files().remove(0);
+    let draft = String::from_utf8(file.bytes.clone().unwrap()).unwrap();
+    assert!(file.is_complete && file.name.starts_with("postmortem-") && file.name.ends_with(".md"), "{}", file.name);
+    for part in ["## Summary", "## Timeline", "somebody took it on", "@U0ANN", "one owner and a date"] {
+        assert!(draft.contains(part), "{part}: {draft}");
+    }
+    let shared = stage.slack.messages(CHANNEL).into_iter().find(|message| !message.files.is_empty()).unwrap();
+    assert_eq!(shared.thread_ts, Some(message.ts));
+    let config = stage.service.directory().join("config.yaml");
+    let mut command = tokio::process::Command::new(BINARY);
+    let output = command.args(["postmortem", &stage.incident, "--config"]).arg(config).output().await.unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("## Timeline") && printed.contains("somebody took it on"), "{printed}");
+    assert!(stage.audit().await.contains("postmortem"));
 }
 
 /// A bundle holds logs and arguments: it needs the power to act, by the button and by the command.

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::in_slack::{ANN, Stage};
-use crate::running::{BINARY, CHANNEL, SOON, command, ended, group, tls};
+use crate::running::{BINARY, CHANNEL, SOON, check, command, ended, group, tls, until};
 
 /// Slack gives up after so long.
 const ACKNOWLEDGED: Duration = Duration::from_secs(3);
@@ -125,12 +125,14 @@ async fn without_a_cluster_that_it_may_ask_the_service_goes_on_and_says_so() {
         std::fs::write(file.path(), kubeconfig).unwrap();
         let extra = format!("kubernetes: {{ enabled: true, kubeconfig: {} }}", file.path().display());
         let stage = Stage::set(Options::unlimited(), "", &extra).await;
-        let ready = stage.get("/readyz").await;
-        assert_eq!(ready.status(), 200);
-        let ready: serde_json::Value = ready.json().await.unwrap();
-        let check = ready["checks"].as_array().unwrap().iter().find(|check| check["name"] == "kubernetes").unwrap();
-        assert_eq!((&check["ok"], &check["required"]), (&false.into(), &false.into()), "{ready}");
-        assert!(check["detail"].as_str().unwrap().contains(expected), "{ready}");
+        // A busy machine may take longer than the time of one check, which then says that instead.
+        let ask = async || stage.get("/readyz").await.json::<serde_json::Value>().await.unwrap();
+        let says = |ready: &serde_json::Value| {
+            let check = check(ready, "kubernetes");
+            let failed = check["ok"] == false && check["required"] == false && ready["status"] == "degraded";
+            failed && check["detail"].as_str().is_some_and(|detail| detail.contains(expected))
+        };
+        until(SOON, ask, says).await;
         let summary = stage.bundle().await;
         let parts = summary["parts"].as_array().unwrap();
         let part = parts.iter().find(|part| part["name"] == "kubernetes").unwrap();

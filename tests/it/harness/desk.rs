@@ -54,6 +54,7 @@ pub(crate) fn desk_with(
         can_silence: true,
         redactor: super::redactor(false),
         rates: Rates::new(&config.slack),
+        maintenance: notify::Maintenance::default(),
         history: HistoryCache::default(),
     });
     let reader = ExporterReader::new(&config.exporters.allow).unwrap();

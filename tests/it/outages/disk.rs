@@ -16,9 +16,8 @@ use bundle::BundleDirectory;
 use sqlx::{ConnectOptions, Connection, Executor};
 use store::{AdmissionPlan, Sink, Store};
 
-use super::{check, until};
 use crate::admission::CALM;
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, without_authentication};
+use crate::running::{BINARY, CHANNEL, Running, SOON, check, group, tls, until, without_authentication};
 
 /// How soon alerts are taken again once there is room: the store is tried every 5 s, and a busy machine is slow.
 const AGAIN: Duration = Duration::from_secs(15);
@@ -163,7 +162,7 @@ fn firing(name: &str) -> [(AlertGroup, AdmissionPlan); 1] {
     let body = serde_json::to_vec(&group(name, "firing", "critical", &["a", "b"])).unwrap();
     let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
-    let wanted = AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: CALM };
+    let wanted = AdmissionPlan { selection, sinks, filtered: Vec::new(), grace: Duration::ZERO, storm: CALM };
     [(AlertGroup::from_webhook(&body).unwrap(), wanted)]
 }
 

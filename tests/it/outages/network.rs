@@ -7,8 +7,7 @@ use llm_diagnose_lab::stack::{Postgres, Wire};
 use store::Store;
 use tempfile::NamedTempFile;
 
-use super::{check, until};
-use crate::running::{CHANNEL, Running, group};
+use crate::running::{CHANNEL, Running, check, group, until};
 
 /// How soon a webhook is answered whatever the network does: a statement may take 11 s, a new connection 5 s, both of
 /// them once more for who waited in the queue; and a busy machine is slow.

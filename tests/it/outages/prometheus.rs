@@ -3,8 +3,7 @@
 use llm_diagnose_lab::stack::Prometheus;
 use serde_json::Value;
 
-use super::{check, until};
-use crate::running::{CHANNEL, Running, SOON, group};
+use crate::running::{CHANNEL, Running, SOON, check, group, until};
 
 /// The value of a metric.
 fn value(page: &str, name: &str) -> Option<f64> {

@@ -6,8 +6,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use store::{IncidentQuery, Store, StoreAccess};
 
-use super::{check, until};
-use crate::running::{CHANNEL, Running, SOON, group, whole};
+use crate::running::{CHANNEL, Running, SOON, check, group, until, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 

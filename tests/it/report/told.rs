@@ -297,7 +297,8 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
 #[test]
 fn a_step_stands_once() {
     let mut diagnosis = diagnosis();
-    let step = |action: &str| Fix { action: action.to_owned(), cause: "x".to_owned(), verify: None, source: None };
+    let step =
+        |action: &str| Fix { action: action.to_owned(), cause: "x".to_owned(), cost: None, verify: None, source: None };
     diagnosis.fix.now = vec![step("Drain the odd replica\nand add two"), step("Call somebody")];
     diagnosis.fix.lasting = vec![step("Drain the odd replica and add two."), step("Write it down")];
     // Replicas that fail alike say the same in their logs.

@@ -141,6 +141,7 @@ async fn in_a_batch_an_incident_without_storms_has_its_own_message_and_counts_fo
         let plan = |storm| AdmissionPlan {
             selection: None,
             sinks: vec![(Sink::Slack, CHANNEL.to_owned())],
+            filtered: Vec::new(),
             grace: Duration::ZERO,
             storm,
         };
@@ -196,7 +197,13 @@ async fn replicas_with_news_for_the_same_digests_in_opposite_orders_do_not_wait_
             let mut group = group(name, "firing", severity, &["a"]);
             group["alerts"][0]["startsAt"] = at(seconds).to_string().into();
             let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-            let plan = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: storm(&name[..1]) };
+            let plan = AdmissionPlan {
+                selection: None,
+                sinks,
+                filtered: Vec::new(),
+                grace: Duration::ZERO,
+                storm: storm(&name[..1]),
+            };
             (AlertGroup::from_webhook(&serde_json::to_vec(&group).unwrap()).unwrap(), plan)
         };
         names.iter().map(of).collect()

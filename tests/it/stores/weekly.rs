@@ -8,7 +8,8 @@ use knowledge::playbook;
 use notify::weekly::{schedule, summary};
 use sqlx::AssertSqlSafe;
 use store::{
-    AuditEntry, AuditResult, LongestWaits, PendingWork, PostponeReason, Store, ValidMessages, Weekly, WeeklyEnd,
+    AuditEntry, AuditResult, LongestWaits, PendingWork, PostponeReason, Store, SummaryPeriod, SummaryPost,
+    ValidMessages, WeeklyEnd,
 };
 
 use super::{Both, LEASE_MS, admit, at, deliver, take, there};
@@ -34,21 +35,21 @@ fn week(n: i64) -> [Timestamp; 2] {
 /// Writes what is due that many seconds after the end of the week; the number of what is.
 async fn due(store: &Store, [since, until]: [Timestamp; 2], seconds: i64) -> u64 {
     let now = at((until.as_second() - at(0).as_second()) + seconds);
-    schedule(store, [CHANNEL].into_iter(), [since, until], now).await.unwrap()
+    schedule(store, SummaryPeriod::Week, [CHANNEL].into_iter(), [since, until], now).await.unwrap()
 }
 
 /// The summaries that wait at that second.
-async fn waiting(store: &Store, seconds: i64) -> Vec<Weekly> {
+async fn waiting(store: &Store, seconds: i64) -> Vec<SummaryPost> {
     let waiting = store.waiting(at(seconds), 50).await.unwrap();
-    let weekly = |work| if let PendingWork::Weekly(weekly) = work { Some(weekly) } else { None };
+    let weekly = |work| if let PendingWork::SummaryPost(weekly) = work { Some(weekly) } else { None };
     waiting.into_iter().filter_map(|item| weekly(item.work)).collect()
 }
 
 /// Takes the summary that waits at that second.
-async fn taken(store: &Store, seconds: i64) -> Option<Weekly> {
+async fn taken(store: &Store, seconds: i64) -> Option<SummaryPost> {
     for item in store.waiting(at(seconds), 50).await.unwrap() {
         let taken = store.take(&item, at(seconds), LEASE_MS).await.unwrap();
-        if let (PendingWork::Weekly(weekly), true) = (item.work, taken) {
+        if let (PendingWork::SummaryPost(weekly), true) = (item.work, taken) {
             return Some(weekly);
         }
     }
@@ -77,7 +78,10 @@ async fn a_summary_is_due_once_for_all_replicas_and_never_for_a_time_before_the_
         assert_eq!(due(store, [hours(since, 48), hours(until, 48)], 10).await, 1);
         // A forgotten channel's rows go, but for the newest.
         while store.forget_weeklies(at(100 * WEEK)).await.unwrap() > 0 {}
-        assert_eq!(store.newest_weeklies().await.unwrap(), [(CHANNEL.to_owned(), hours(until, 48))].into());
+        assert_eq!(
+            store.newest_weeklies(SummaryPeriod::Week).await.unwrap(),
+            [(CHANNEL.to_owned(), hours(until, 48))].into()
+        );
     }
 }
 
@@ -184,7 +188,8 @@ async fn a_week_is_told_with_its_times_and_the_causes_that_return() {
         opened(store, "After", &diagnosis(), WEEK).await;
 
         let [since, until] = week(1);
-        let told = summary(store, &library, &Weekly::new(CHANNEL, since, until)).await.unwrap();
+        let told =
+            summary(store, &library, &SummaryPost::new(SummaryPeriod::Week, CHANNEL, [since, until])).await.unwrap();
         assert_eq!((told.incidents, told.before, told.open, told.critical), (2, 1, 1, 2));
         let first_message = told.first_message.unwrap();
         assert_eq!((first_message.incidents, first_message.median_seconds, first_message.longest_seconds), (2, 3, 3));
@@ -201,12 +206,15 @@ async fn a_week_is_told_with_its_times_and_the_causes_that_return() {
 
         // An earlier version wrote no traits: the diagnosis tells the cause.
         run("DELETE FROM traits".to_owned()).await;
-        let told = summary(store, &library, &Weekly::new(CHANNEL, since, until)).await.unwrap();
+        let told =
+            summary(store, &library, &SummaryPost::new(SummaryPeriod::Week, CHANNEL, [since, until])).await.unwrap();
         assert_eq!((told.causes.len(), told.causes[0].before), (1, 0));
         // A row that cannot be read is left out.
         if store.named().starts_with("SQLite") {
             run(format!("UPDATE incidents SET started_ms = 'x' WHERE id = '{first}'")).await;
-            let told = summary(store, &library, &Weekly::new(CHANNEL, since, until)).await.unwrap();
+            let told = summary(store, &library, &SummaryPost::new(SummaryPeriod::Week, CHANNEL, [since, until]))
+                .await
+                .unwrap();
             assert_eq!((told.incidents, told.read), (2, 1));
         }
     }
@@ -236,7 +244,7 @@ async fn of_a_week_with_twenty_thousand_incidents_the_newest_are_read() {
             sqlx::query(AssertSqlSafe(sql)).execute(&database).await.unwrap();
         }
         let [since, until] = week(1);
-        let week = store.week(CHANNEL, since, until).await.unwrap();
+        let week = store.week(&SummaryPost::new(SummaryPeriod::Week, CHANNEL, [since, until])).await.unwrap();
         assert_eq!((week.count, week.incidents.len()), (20_000, 2_000));
         assert_eq!(week.incidents[0].id, "i19999");
         let cause = PoolCause {

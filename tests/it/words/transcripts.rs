@@ -28,7 +28,7 @@ fn an_incident_begins_with_its_alerts_alone() {
     1 firing: LLMHighTTFT
     First tokens are late
     01JCV7Y3E8 · alert since 23:55 UTC · new alerts · Incident · Runbook · Dashboard
-    [Acknowledge] [Silence] [Run again] [Escalate] [Bundle]
+    [Acknowledge] [Silence] [Run again] [Snooze until worse] [Escalate] [Bundle]
     ");
 }
 

@@ -8,8 +8,12 @@ import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 
 import jsonschema
 import kubernetes_validate
@@ -18,6 +22,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "config/helm/llm-diagnose"
 NAMESPACE = "monitoring"
+REGISTRY = "docker-registry"
 SHARED = ["replicas=2", "config.database.url_file=/etc/llm-diagnose/secrets/database-url"]
 OPERATOR = ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "alertmanagerConfig.enabled=true"]
 NO_USER = ["config.webhook.username=null", "config.webhook.password_file=null"]
@@ -64,8 +69,11 @@ def made(*command):
 
 
 def helm_template(settings):
-    sets = [argument for one in settings for argument in ("--set", one)]
-    return [os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--namespace", NAMESPACE, *sets]
+    return [os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--namespace", NAMESPACE, *sets(settings)]
+
+
+def sets(settings):
+    return [argument for one in settings for argument in ("--set", one)]
 
 
 def template(settings, only=None):
@@ -187,6 +195,19 @@ def misuse():
     cases = {
         "config.database.url_file": ["replicas=2"],
         "repliacs": ["repliacs=1"],
+        "replicas": ["replicas=0"],
+        "pullpolicy": ["image.pullpolicy=Always"],
+        "pullPolicy": ["image.pullPolicy=Sometimes"],
+        "slak": ["config.slak.channel=x"],
+        "sise": ["persistence.sise=2Gi"],
+        "namespace": ["logs.namespace={llm}"],
+        "limit": ["resources.limit.memory=1Gi"],
+        "effect": ["tolerations[0].effect=NoShedule"],
+        "podselector": ["networkPolicy.from[0].podselector.matchLabels.app=x"],
+        "nodeaffinity": ["affinity.nodeaffinity.x=1"],
+        "imagePullSecrets": ["imagePullSecrets[0].nam=x"],
+        "enabled": ["serviceMonitor.enabled=yes"],
+        "annotations": ["annotations.port=9098"],
         "digest": ["image.digest=abc"],
         "there is no `vlm`": ["prometheusRule.enabled=true", "prometheusRule.engines={vlm}"],
         "it sends what they name": ["alertmanagerConfig.enabled=true", *NO_USER],
@@ -195,6 +216,63 @@ def misuse():
         status, _, err = run(*helm_template(settings))
         if status == 0 or word not in err:
             yield f"the chart takes {settings}, or does not say why not: {err.strip()[:500]}"
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    example = yaml.load((ROOT / "config/llm-diagnose.example.yaml").read_text(), Loader)
+    if apart := example.keys() ^ set(schema["properties"]["config"]["propertyNames"]["enum"]):
+        yield f"values.schema.json has other keys under `config` than the example: {sorted(apart)}"
+
+
+def use():
+    """Settings that the chart must take."""
+    for settings in (
+        ["config.pages.oidc.issuer=https://id.example.org", "config.pages.oidc.client_id=x", "config.public_url=https://t.example.org"],
+        ["resources.limits.cpu=2", "resources.requests.memory=128Mi", "image.digest=sha256:" + "0" * 64],
+        ["tolerations[0].key=gpu", "tolerations[0].operator=Exists", "tolerations[0].effect=NoSchedule", "nodeSelector.pool=ops"],
+        ["networkPolicy.from[0].namespaceSelector.matchLabels.team=ops", "imagePullSecrets[0].name=login", "global.region=eu"],
+        ["affinity.nodeAffinity.x=1", "priorityClassName=high", "annotations.team=ops", "persistence.storageClass=fast"],
+    ):
+        status, _, err = run(*helm_template(settings))
+        if status != 0:
+            yield f"the chart refuses {settings}: {err.strip()[:500]}"
+
+
+def as_artifact():
+    """Where the chart from an OCI registry, Debian's docker-registry on loopback, renders something else than its folder."""
+    with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.1", 0)) as free:
+        place = pathlib.Path(directory)
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        free.close()
+        storage = {"filesystem": {"rootdirectory": str(place / "store")}}
+        (place / "registry.yaml").write_text(json.dumps({"version": 0.1, "storage": storage, "http": {"addr": address}}))
+        log = (place / "log").open("w")
+        registry = subprocess.Popen([REGISTRY, "serve", place / "registry.yaml"], stdout=log, stderr=log)
+        try:
+            yield from from_registry(registry, address, place)
+        finally:
+            registry.terminate()
+            registry.wait(timeout=20)
+            log.close()
+
+
+def from_registry(registry, address, place):
+    until = time.monotonic() + 20
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+            break
+        except OSError:
+            if registry.poll() is not None or time.monotonic() > until:
+                sys.exit(f"kubernetes: docker-registry does not start: {(place / 'log').read_text()[-500:]}")
+            time.sleep(0.05)
+    made("make", "--silent", "chart-push", f"HELM={os.environ['HELM']}", f"CHARTS=oci://{address}/charts", "HELM_PUSH=--plain-http",
+         f"CHART_DIR={place}")
+    version = yaml.load((CHART / "Chart.yaml").read_text(), Loader)["version"]
+    artifact = [f"oci://{address}/charts/llm-diagnose", "--version", version, "--plain-http"]
+    made(os.environ["HELM"], "pull", *artifact, "--untar", "--untardir", str(place / "pulled"))
+    for chart in ([str(place / "pulled" / "llm-diagnose")], artifact):
+        command = [os.environ["HELM"], "template", "llm-diagnose", *chart, "--namespace", NAMESPACE]
+        if made(*command, *sets(SHARED + OPERATOR)) != template(SHARED + OPERATOR):
+            yield f"{chart[0]} renders other manifests than config/helm"
 
 
 def other_versions():
@@ -221,6 +299,8 @@ def check():
     yield from refusals([single, replicas, everything, *receivers])
     yield from other_routes()
     yield from misuse()
+    yield from use()
+    yield from as_artifact()
     yield from other_versions()
     status, out, err = run(os.environ["HELM"], "lint", "--strict", str(CHART))
     if status != 0:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lints what a release is made with: the Dockerfile, the workflow, the scripts of Debian's package.
+# Lints what a release is made with: the Dockerfile, the workflows, the scripts of Debian's package.
 # The linters come from PyPI into target/ once; silent when all is well.
 set -eu
 cd "$(dirname "$0")/../../.."

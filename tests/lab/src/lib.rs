@@ -1,5 +1,6 @@
 //! What the tests, the benchmarks and the demo run against.
 
+pub mod benchmark;
 pub mod calibration;
 pub mod demo;
 pub mod kubernetes;

@@ -92,7 +92,11 @@ impl FakeKubernetes {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("the cluster cannot listen on 127.0.0.1")?;
         let url = format!("http://{}", listener.local_addr()?);
         let fake = Self { url, hub: Arc::default(), server: tokio::spawn(std::future::ready(())) };
-        fake.install("apps", "v1", &["deployments", "replicasets", "statefulsets", "daemonsets"]);
+        fake.install(
+            "apps",
+            "v1",
+            &["deployments", "replicasets", "statefulsets", "daemonsets", "controllerrevisions"],
+        );
         fake.install("batch", "v1", &["jobs"]);
         fake.install("autoscaling", "v2", &["horizontalpodautoscalers"]);
         let router = Router::new().fallback(serve::answer).with_state(Arc::clone(&fake.hub));
