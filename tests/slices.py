@@ -109,11 +109,11 @@ SLICES = {
         "names": r"\bselftest\b",
     },
     "studies": {
-        "paths": ["playbooks/tables/incident-studies.yaml", "src/diagnose/health/incident_studies.rs",
+        "paths": ["playbooks/tables/incident-studies.yaml", "src/app/doctor/incident_studies.rs",
                   "src/findings/incident_studies.rs", "src/render/incident_studies.rs"],
         "wiring": ["src/app/doctor/mod.rs", "src/authoring/check/tables.rs", "src/authoring/generate/schema.rs",
                    "src/authoring/generate/table.rs", "src/cli/args.rs", "src/cli/doctor.rs", "src/cli/init/mod.rs",
-                   "src/diagnose/health/mod.rs", "src/findings/lib.rs", "src/knowledge/playbook/load.rs",
+                   "src/findings/lib.rs", "src/knowledge/playbook/load.rs",
                    "src/knowledge/playbook/mod.rs", "src/knowledge/playbook/tables.rs", "src/render/lib.rs"],
         "names": r"[sS]tudies|IncidentClass|args\.coverage|coverage: (bool|false)",
     },

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use diagnose::health::{coverage, studies_coverage};
+use app::doctor::studies_coverage;
+use diagnose::health::coverage;
 use findings::health::{Coverage, CoverageLimit, SignalAvailability};
 use findings::incident_studies::StudyCoverage;
 use knowledge::signal::EngineKind;

@@ -102,8 +102,10 @@ async fn real_provider(people: &[Value]) -> (Child, String) {
     people.iter().for_each(|person| _ = command.arg("--user-claims").arg(person.to_string()));
     let provider = command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
     let (issuer, until) = (format!("http://127.0.0.1:{port}"), Instant::now() + 6 * SOON);
+    // Another process may have taken the port meanwhile, and accept without an answer.
+    let http = reqwest::Client::builder().timeout(SOON).build().unwrap();
     // The first run installs it.
-    while reqwest::get(format!("{issuer}/.well-known/openid-configuration")).await.is_err() {
+    while http.get(format!("{issuer}/.well-known/openid-configuration")).send().await.is_err() {
         assert!(Instant::now() < until, "oidc-provider-mock does not start");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }

@@ -1,6 +1,7 @@
 //! The checks of everything that the service needs, each with its remedy.
 
 mod bundles;
+mod incident_studies;
 mod names;
 mod slack;
 mod slo;
@@ -20,7 +21,6 @@ use serde::Serialize;
 use authoring::check;
 use detect::newest;
 use diagnose::health::coverage;
-use diagnose::health::studies_coverage;
 use findings::health::Coverage;
 use findings::incident_studies::StudiesCoverage;
 use knowledge::clip::{format_count, format_error};
@@ -32,6 +32,8 @@ use service::check::{Level, ServiceCheck};
 use service::config::{Config, secret, state_directory, visit_store};
 use store::{STORE_FILE, Store, StoreAccess};
 use web::Credentials;
+
+pub use incident_studies::studies_coverage;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 const SCHEMA: &str = "llm-diagnose/doctor/v1";

@@ -5,10 +5,8 @@
 mod checks;
 mod coverage;
 mod evaluate;
-mod incident_studies;
 mod triage;
 
 pub use coverage::coverage;
 pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
-pub use incident_studies::studies_coverage;
 pub use triage::{Triage, answer, places, pool_health, selected_places, triage};
