@@ -38,12 +38,11 @@ async fn renew(service: &Service, now: Timestamp) -> Result<usize, StoreError> {
             Err(error) if error.is_unreadable() => continue,
             Err(error) => return Err(error),
         };
-        if !ended.iter().any(|window| window.is_about(&incident.firing())) {
-            continue;
-        }
+        let about = ended.iter().filter(|window| window.is_about(&incident.firing()));
+        let Some(since) = about.map(|window| window.since).min() else { continue };
         let taken = incident.acknowledged.as_ref().map(|taken| taken.at);
         let is_taken = taken.is_some_and(|at| incident.critical_at.is_none_or(|since| at >= since));
-        store.go_on_after_maintenance(&id, !is_taken, now).await?;
+        store.go_on_after_maintenance(&id, !is_taken, since, now).await?;
     }
     // Only now: a call that was lost on the way here is made in the next round, and a second one changes nothing.
     store.see_maintenance(&ended).await?;

@@ -51,18 +51,28 @@ impl Store {
         Ok(self.unreadable.read_all("maintenance window", &rows, read))
     }
 
-    /// Lets the message and the pagers of an incident go on that a window kept quiet; people are called if `calls`.
-    pub async fn go_on_after_maintenance(&self, incident: &str, calls: bool, now: Timestamp) -> Result<(), StoreError> {
+    /// Lets the message of an incident go on that a window kept quiet since `since`. If `calls`, people are called; not
+    /// again where a change right after the window's end has called them already.
+    pub async fn go_on_after_maintenance(
+        &self,
+        incident: &str,
+        calls: bool,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.lock_incident(&mut tx, incident).await?;
-        if calls {
+        let called: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+             WHERE i.id = $1 AND i.critical_ms >= $2 AND d.sink = 'slack' AND d.mentioned_ms >= i.critical_ms",
+        )
+        .binds((incident, unix_ms(since)))
+        .fetch_one(&mut *tx)
+        .await?;
+        if calls && called == 0 {
             call_again(&mut tx, incident, unix_ms(now)).await?;
         }
         bump(&mut tx, incident).await?;
-        sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'pager' AND due_ms > $2 AND owner IS NULL")
-            .binds((incident, unix_ms(now)))
-            .execute(&mut *tx)
-            .await?;
         tx.commit().await?;
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::chains::asked;
 use crate::harness::{client, library, run, shared};
 
 /// How long writing may take here.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(600);
 const MIB: u64 = 1 << 20;
 
 /// Ten minutes around the moment of a case.

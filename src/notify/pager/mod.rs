@@ -31,6 +31,8 @@ const MOST_CALL_TRIES: u32 = 6;
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
 /// The poll interval of the wait for a diagnosis.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The poll interval in a maintenance window, which somebody may end early.
+const LOOK_AGAIN_IN_MAINTENANCE: Duration = Duration::from_secs(15);
 
 /// The data for a call.
 struct PagerUpdate<'a> {
@@ -86,8 +88,9 @@ impl Notifier {
             let due = clock::after(now, LOOK_AGAIN);
             return self.postpone(out, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
-        if let Some(window) = self.maintenance_of(incident).filter(|_| escalation.is_none()) {
-            return self.postpone(out, window.until, PostponeReason::Waits, "maintenance").await;
+        if escalation.is_none() && self.maintenance_of(incident).is_some() {
+            let due = clock::after(now, LOOK_AGAIN_IN_MAINTENANCE);
+            return self.postpone(out, due, PostponeReason::Waits, "maintenance").await;
         }
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();

@@ -45,6 +45,8 @@ async fn silence_shows_its_matchers_before_and_evidence_opens() {
         silence["matchers"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
     assert_eq!((silence["status"]["state"].clone(), names), (json!("active"), vec!["alertname", "namespace"]));
 
+    // The button comes with the diagnosis, which may be later.
+    slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("\"evidence\"")), SOON).await.unwrap();
     slack.press("U0ANN", CHANNEL, &ts, "evidence").await.unwrap();
     let evidence = opened(&slack, "U0ANN").await;
     assert_eq!(evidence.content["callback_id"], "evidence");

@@ -65,7 +65,11 @@ async fn reminders_end_by_their_number_or_by_an_acknowledgement() {
         assert!(store.acknowledge(&other, "U0ANN", at(20_100)).await.unwrap());
         assert!(!store.acknowledge(&other, "U0ANN", at(20_101)).await.unwrap());
         assert_eq!(store.remind(AFTER, 2, at(21_000)).await.unwrap(), 0, "that of B still waits");
-        store.go_on_after_maintenance(&other, true, at(20_950)).await.unwrap();
+        let critical_since = async || store.incident(&other).await.unwrap().unwrap().critical_at.unwrap();
+        store.go_on_after_maintenance(&other, true, at(19_000), at(20_900)).await.unwrap();
+        assert_eq!(critical_since().await, at(20_000), "people were called since that window began");
+        store.go_on_after_maintenance(&other, true, at(20_900), at(20_950)).await.unwrap();
+        assert_eq!(critical_since().await, at(20_950));
         assert_eq!(store.remind(AFTER, 2, at(21_850)).await.unwrap(), 1, "of C");
         assert!(store.acknowledge(&other, "U0ANN", at(21_900)).await.unwrap(), "the same person may take it again");
         assert_ne!(id, other);
