@@ -192,6 +192,13 @@ pub struct Health {
 const SUMMARY_REPLICAS: usize = 5;
 
 impl Health {
+    /// Returns the pools, those that need attention first.
+    pub fn worst_first(&self) -> Vec<&PoolHealth> {
+        let mut pools: Vec<&PoolHealth> = self.pools.iter().collect();
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.state.weight()));
+        pools
+    }
+
     /// Returns the name of a pool's Prometheus if another one has a pool of the same labels, so that only it tells them apart.
     pub fn distinguishing_server<'a>(&self, pool: &'a PoolHealth) -> Option<&'a str> {
         let is_twin = |other: &&PoolHealth| other.labels == pool.labels && other.prometheus != pool.prometheus;

@@ -4,9 +4,12 @@ use anstyle::Style;
 
 use super::Phrases;
 use super::facts::{FEW, join_limited};
-use super::health::{HEADING, engine, gaps, hang};
-use super::text::clean;
+use super::health::{engine, gaps};
+use super::text::{clean, hang, hang_line};
 use findings::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
+
+/// Width of the column of a playbook's limitation.
+const LIMITATION: usize = 10;
 
 /// Renders the signals that a Prometheus has and lacks, and the playbooks that this limits, as terminal text.
 pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {
@@ -32,15 +35,10 @@ pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {
     fn shown(s: &SignalCoverage) -> (&str, &str, Option<&str>) {
         (&s.title, s.why.as_deref().unwrap_or_default(), s.enable.as_deref())
     }
-    gaps(&mut out, "  ", "?", FEW, of(SignalAvailability::Missing).map(shown), words);
-    gaps(
-        &mut out,
-        "  ",
-        "–",
-        FEW,
-        of(SignalAvailability::Unused).map(shown).map(|(title, why, _)| (title, why, None)),
-        words,
-    );
+    let missing = gaps(FEW, of(SignalAvailability::Missing).map(shown), words);
+    missing.iter().for_each(|gap| hang_line(&mut out, "? ", gap));
+    let unused = of(SignalAvailability::Unused).map(|s| (s.title.as_str(), s.why.as_deref().unwrap_or_default(), None));
+    gaps(FEW, unused, words).iter().for_each(|gap| hang_line(&mut out, "– ", gap));
     coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
     if !coverage.playbooks.is_empty() {
         out.push_str(&format!("\n{bold}{}{bold:#}\n", words.text("coverage-playbooks", &[])));
@@ -52,7 +50,7 @@ pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {
             CoverageLimit::HalfBlind => words.text("coverage-half-blind", &[]),
         };
         let missing: Vec<&str> = sight.missing.iter().map(title).collect();
-        let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));
+        let mark = format!("{eyes:<LIMITATION$} {:<26} ", clean(&sight.playbook));
         let titles = join_limited(&missing, FEW, ", ", words).into();
         hang(&mut out, "  ", &mark, &words.text("coverage-lacks", &[("titles", titles)]));
     }

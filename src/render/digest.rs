@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
-use super::facts::{join_non_empty, pool_name};
+use super::facts::join_non_empty;
 use super::incident_message::{is_critical, is_warning, pool_labels, symptom_or_alert_name};
 use super::{IncidentView, Phrases};
+use findings::scope::pool_name;
 use knowledge::alert::Labels;
 use knowledge::clip::clip;
 use knowledge::incident::{Act, VARIOUS};

@@ -9,7 +9,7 @@ use findings::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
     first_sign,
 };
-use knowledge::alert::{Alert, Labels, active};
+use knowledge::alert::{Alert, active};
 use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::gap::missing_part;
@@ -196,11 +196,6 @@ pub(super) fn alerted(alerts: &[Alert], words: &Phrases) -> Option<String> {
     };
     let named: BTreeSet<String> = active(alerts).iter().map(one).collect();
     (!named.is_empty()).then(|| few(&named.into_iter().collect::<Vec<_>>(), words))
-}
-
-/// Returns the name of a pool: `prod/llama`.
-pub(super) fn pool_name(labels: &Labels) -> String {
-    ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
 }
 
 /// Says that a link of the best chain began after its effect, and when; `None` if the times fit, or differ by no more

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::document::drop_empty;
 use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, group_by_key, is_said,
-    join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
+    join_limited, join_non_empty, misfit, no_data, radius, verdict,
 };
 use super::links::graph;
 use super::promise::{burnt, promise};
 use super::{Phrases, compared, direct, latency, logs, restart, rollout, screened};
+use findings::scope::pool_name;
 use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::gap::missing_part;
 use knowledge::playbook::condition_text;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, facts, join_limited, join_non_empty, misfit,
-    no_data, pool_name, radius,
+    no_data, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::promise::{burnt, promise};
@@ -14,6 +14,7 @@ use super::{
     IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, restart,
     rollout, screened,
 };
+use findings::scope::pool_name;
 use findings::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };

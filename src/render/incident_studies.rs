@@ -2,8 +2,7 @@
 
 use anstyle::Style;
 
-use super::health::hang;
-use super::text::clean;
+use super::text::{clean, hang};
 use super::{PhraseArgument, Phrases};
 use findings::incident_studies::{ClassCoverage, StudiesCoverage};
 

@@ -1,7 +1,8 @@
 //! The incidents that an incident has something in common with: the last time, and others that are open.
 
-use super::facts::{join_limited, pool_name};
+use super::facts::join_limited;
 use super::{IncidentView, Phrases};
+use findings::scope::pool_name;
 use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::incident::{Act, LastTime, Neighbour, Note, SharedTrait};

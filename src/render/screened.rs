@@ -5,7 +5,8 @@ use std::iter;
 use jiff::Timestamp;
 
 use super::Phrases;
-use super::facts::{FEW, pool_name, symptom_no_data_reason};
+use super::facts::{FEW, symptom_no_data_reason};
+use findings::scope::pool_name;
 use findings::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
 use knowledge::gap::store_named;
 use knowledge::signal::{Unit, format_value};

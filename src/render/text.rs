@@ -3,10 +3,16 @@
 use anstyle::{AnsiColor, Style};
 
 use super::is_unseen;
-use message::{Block, Line, Message, TextSpan, Tone, time_of_day};
+use message::{Block, DocumentBlock, Line, Message, StateStyle, TextSpan, Tone, time_of_day};
 
 /// Maximum characters of a URL.
 const ADDRESS: usize = 160;
+/// Maximum width of a screen's line.
+const COLUMNS: usize = 100;
+/// The indent of tables.
+const INDENT: &str = "  ";
+/// Maximum width that a long word may claim for its column.
+const WORD: usize = 60;
 
 /// The commands shown beside links that are too long for a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,4 +140,81 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Writes a text behind a mark, wrapped to a screen, with a hanging indent.
+pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
+    let width = mark.chars().count();
+    for (i, line) in wrap(&clean(text), COLUMNS - gap.len() - width).iter().enumerate() {
+        let before = if i == 0 { mark.to_owned() } else { " ".repeat(width) };
+        out.push_str(&format!("{gap}{before}{line}\n"));
+    }
+}
+
+/// Writes a line behind a mark, and each remark on it behind an arrow.
+pub(super) fn hang_line(out: &mut String, mark: &str, line: &Line) {
+    let (text, remarks) = apart(line);
+    hang(out, INDENT, mark, &text);
+    remarks.iter().for_each(|remark| hang(out, INDENT, "  → ", remark));
+}
+
+/// Renders a table within a screen: long cells wrap between words, and the remarks on a row stand below it. A row with
+/// a bad state has its colour. Other blocks and empty tables give nothing.
+pub(super) fn table(block: &Block) -> String {
+    let (heads, rows) = match block {
+        Block::Document(DocumentBlock::Table { heads, rows, .. }) if !rows.is_empty() => (heads, rows),
+        _ => return String::new(),
+    };
+    let texts: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| apart(cell).0).collect()).collect();
+    let widest = |width: fn(&str) -> usize| -> Vec<usize> {
+        let of = |i: usize| texts.iter().chain([heads]).filter_map(|row| row.get(i)).map(|cell| width(cell)).max();
+        (0..heads.len()).filter_map(of).collect()
+    };
+    let words = widest(|cell| cell.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0).min(WORD));
+    let mut widths = widest(|cell| cell.chars().count());
+    let height = |widths: &[usize]| -> usize { texts.iter().map(|row| table_row(row, widths).len()).sum() };
+    while widths.iter().map(|width| width + INDENT.len()).sum::<usize>() > COLUMNS {
+        let shrinkable = (0..widths.len()).filter(|i| widths.get(*i) > words.get(*i));
+        let narrower =
+            shrinkable.map(|i| widths.iter().enumerate().map(move |(at, width)| width - usize::from(at == i)));
+        let narrower = narrower.map(Iterator::collect::<Vec<usize>>);
+        // The column whose wrapping costs the fewest lines gives way.
+        let Some(best) = narrower.min_by_key(|widths| height(widths)) else { break };
+        widths = best;
+    }
+    let styled = |style: Style, cells: &[String]| -> String {
+        table_row(cells, &widths).iter().map(|line| format!("{style}{line}{style:#}\n")).collect()
+    };
+    let mut out = styled(Style::new().dimmed(), heads);
+    for (row, cells) in rows.iter().zip(&texts) {
+        let state = row.iter().flat_map(|cell| &cell.0).find_map(|span| match span {
+            TextSpan::State(StateStyle::Bad, _) => Some(tone_style(Tone::Critical)),
+            TextSpan::State(StateStyle::Warn, _) => Some(tone_style(Tone::Warning)),
+            _ => None,
+        });
+        out.push_str(&styled(state.unwrap_or_default(), cells));
+        row.iter().flat_map(|cell| apart(cell).1).for_each(|remark| hang(&mut out, &INDENT.repeat(3), "", &remark));
+    }
+    out
+}
+
+/// Returns the lines of a row with columns of these widths.
+fn table_row(cells: &[String], widths: &[usize]) -> Vec<String> {
+    let cells: Vec<Vec<String>> = cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
+    let line = |n: usize| {
+        let cells = cells.iter().zip(widths);
+        let cells = cells.map(|(lines, width)| format!("{INDENT}{:<width$}", lines.get(n).map_or("", String::as_str)));
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    (0..cells.iter().map(Vec::len).max().unwrap_or(0)).map(line).collect()
+}
+
+/// Returns a line's text without the remarks in it, and these.
+fn apart(line: &Line) -> (String, Vec<String>) {
+    let (remarks, text): (Vec<_>, Vec<_>) = line.0.iter().partition(|span| matches!(span, TextSpan::Small(_)));
+    let remarks = remarks.into_iter().filter_map(|span| match span {
+        TextSpan::Small(remark) => Some(remark.text()),
+        _ => None,
+    });
+    (clean(&text.into_iter().map(TextSpan::text).collect::<String>()), remarks.collect())
 }

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::facts::pool_name;
 use super::{PhraseArgument, Phrases};
+use findings::scope::pool_name;
 use knowledge::alert::Labels;
 use knowledge::clip::clip;
 use knowledge::clock::human_duration;

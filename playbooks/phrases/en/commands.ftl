@@ -31,42 +31,7 @@ answer-at = As of { $time }
 answer-uncleaned = The answer cannot be cleaned of secrets, so it is not shown: see the log of llm-diagnose.
 diagnosis-quiet = No alert threshold is exceeded here. To look deeper: { $example }
 
-health-wrong = { $critical ->
-    [0] { $warning ->
-        [one] 1 of { $n } pools has a warning
-       *[other] { $warning } of { $n } pools have warnings
-    }
-   *[other] { $warning ->
-        [0] { $critical } of { $n } { $n ->
-            [one] pool
-           *[other] pools
-        } critical
-       *[other] { $critical } critical, { $warning } with warnings, of { $n } pools
-    }
-}
-health-well = { $n ->
-    [one] The pool is healthy
-   *[other] All { $n } pools are healthy
-}
-health-unjudged = { $unknown ->
-    [one] 1 pool cannot be judged
-   *[other] { $unknown } pools cannot be judged
-}, { $healthy } healthy
-health-more = { $n } more pools
-health-checks-more = … and { $n } more
 health-why = Why: { $target }
-pool-healthy = Healthy
-pool-warning = WARNING
-pool-critical = CRITICAL
-pool-unknown = Unknown
-pool-seen = { $n ->
-    [one] 1 replica
-   *[other] { $n } replicas
-}, { $seen } of { $of } checks have data
-pool-idle = { $n ->
-    [one] 1 replica
-   *[other] { $n } replicas
-}, idle: no requests
 
 capacity-headline = Capacity of { $target }, { $n ->
     [one] 1 replica

@@ -1,16 +1,18 @@
-### The health screen of the terminal. Short words stand in columns: at most as long as in English.
+### The fleet's health, in a terminal, in chats and on the page. Short words stand in columns: at most as long as in English.
 
 health-healthy = healthy
 health-warning = WARNING
 health-critical = CRITICAL
 health-unknown = unknown
-health-no-pool = no pool
-health-one-pool = 1 pool
-health-pools = { $n } pools: { $states }
+health-pools = { $n ->
+    [0] no pool found
+    [one] 1 pool
+   *[other] { $n } pools: { $states }
+ }
 health-left-out = { $n } more { $n ->
     [one] pool was
    *[other] pools were
- } left out: narrow with --scope namespace=…,model=…
+ } left out: `llm-diagnose health --scope namespace=…,model=…` shows those of one namespace or model
 health-no-name = pool without labels
 health-of-server = { $pool } (Prometheus { $server })
 health-replicas = { $n ->
@@ -18,19 +20,16 @@ health-replicas = { $n ->
     [one] 1 replica
    *[other] { $n } replicas
  }
-health-column-now = now
-health-column-warning = warning
-health-column-critical = critical
-health-column-playbook = playbook
-health-ok = ok
-health-warn = WARN
-health-crit = CRIT
-health-no-data = no data
+column-state = State
+column-pool = Pool
+column-values = Values
+column-warning = Warning
+column-critical = Critical
+column-playbook = Playbook
 health-or = { $one } or { $other }
 health-and = { $one } and { $other }
 health-or-more = { $first } or { $n } more
-health-together = counts together with { $all }
-health-coverage = coverage
+health-together = only with { $all }
 health-have-data = { $n } of { $of } checks have data
 health-have-data-idle = { $n } of { $of } checks have data; no requests at present, so latencies and shares have no value
 health-unseen = Checks without data

@@ -68,7 +68,6 @@ page-holds = Holds
 page-check = Check
 page-now-value = Now
 page-asked = Condition
-page-limits = Thresholds
 page-replicas = Replicas
 
 ## The fleet
@@ -81,8 +80,6 @@ page-unseen = { $n ->
     [one] One check has no data
    *[other] { $n } checks have no data
  }
-page-pools = { $n } pools, the worst first
-page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` shows what is missing.
 
 ## Acts on an incident's page
 

@@ -13,8 +13,8 @@ use ::backtest::{
     AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, shipped_thresholds,
     unalerted, without_data,
 };
-use detect::FleetPool;
 use diagnose::{PoolHistory, PoolHistoryRequest, PoolsOfDay, diagnose, pool_history, pools_of_day, symptom_order};
+use findings::scope::pool_name;
 use findings::{Request, Scope, SymptomVerdict};
 use knowledge::clock;
 use knowledge::clock::Range;
@@ -99,11 +99,6 @@ pub(super) fn pools(days: &[Day]) -> BTreeSet<BTreeMap<String, String>> {
     days.iter().flat_map(|day| day.seen.pools.iter().cloned()).collect()
 }
 
-/// Returns the name of a pool.
-pub(super) fn name(pool: &BTreeMap<String, String>) -> String {
-    FleetPool { dimensions: pool.clone(), ..FleetPool::default() }.name()
-}
-
 /// Reads the history of a pool and judges it; `alerts` are the firings that tell of its symptoms.
 pub(super) async fn judged(
     setting: &Setting<'_>,
@@ -127,14 +122,14 @@ pub(super) async fn judged(
         if day.is_lost() {
             let why = day.error.as_ref().map_or_else(|| "no answer came in time".to_owned(), ToString::to_string);
             setting
-                .still_answers(format!("Prometheus did not answer about the history of {}: {why}", name(pool)))
+                .still_answers(format!("Prometheus did not answer about the history of {}: {why}", pool_name(pool)))
                 .await?;
-            finished.limits.push(format!("{}: the day from {from:.0} was not seen: {why}", name(pool)));
+            finished.limits.push(format!("{}: the day from {from:.0} was not seen: {why}", pool_name(pool)));
             // What was refused is refused again.
             finished.is_open |= day.error.is_none_or(|error| error.is_unavailable());
             lost += 1;
             if lost == LOST_DAYS {
-                finished.limits.push(format!("{}: the days after it were not read", name(pool)));
+                finished.limits.push(format!("{}: the days after it were not read", pool_name(pool)));
                 break;
             }
             continue;
@@ -151,18 +146,18 @@ pub(super) async fn judged(
     }
     drop(histories);
     let length = clock::between(setting.range.0, setting.range.1);
-    finished.ladders = count_firings(library, &name(pool), &shipped, &history.values, step, length);
+    finished.ladders = count_firings(library, &pool_name(pool), &shipped, &history.values, step, length);
     if history.unanswered > 0 {
         let (missed, asked) = (history.unanswered, history.asked);
         let what = "some of its symptoms and thresholds were not seen";
-        finished.limits.push(format!("{}: {missed} of {asked} range queries had no answer: {what}", name(pool)));
+        finished.limits.push(format!("{}: {missed} of {asked} range queries had no answer: {what}", pool_name(pool)));
     }
     let without = without_data(&history.steps, step);
     if !without.is_zero() {
         let lasted = clock::human_duration(without);
-        finished.limits.push(format!("{}: {lasted} without data, in which no symptom could be seen", name(pool)));
+        finished.limits.push(format!("{}: {lasted} without data, in which no symptom could be seen", pool_name(pool)));
     } else if lost == 0 && history.steps.iter().all(|(_, is_told)| !is_told) {
-        finished.limits.push(format!("{}: there are series of it, but no value that a symptom needs", name(pool)));
+        finished.limits.push(format!("{}: there are series of it, but no value that a symptom needs", pool_name(pool)));
     }
     let times = merged(&history.abnormal, &symptom_order(library), step);
     let (times, alerted) = unalerted(times, alerts, pool, setting.range.1);
@@ -244,12 +239,12 @@ async fn symptoms(
         }
         finished.is_open |= !unknown.is_empty();
         for (from, why) in &unknown {
-            let (pool, title) = (name(pool), &playbook.title);
+            let (pool, title) = (pool_name(pool), &playbook.title);
             finished.limits.push(format!("{pool}: `{title}` at {from:.0} could not be diagnosed: {why}"));
         }
         if episodes.is_empty() && unknown.is_empty() {
             if times.len() > looked_at {
-                let (pool, title, open) = (name(pool), &playbook.title, times.len() - looked_at);
+                let (pool, title, open) = (pool_name(pool), &playbook.title, times.len() - looked_at);
                 let what = format!("the longest {looked_at} times were not confirmed, {open} more were not looked at");
                 finished.limits.push(format!("{pool}: `{title}`: {what}"));
             }
@@ -259,7 +254,7 @@ async fn symptoms(
         alerts.dedup();
         let seconds = times.iter().map(|symptoms| symptoms[0].length().as_secs()).sum::<u64>();
         finished.unalerted.push(UnalertedSymptom {
-            pool: name(pool),
+            pool: pool_name(pool),
             playbook: id,
             title: playbook.title.clone(),
             alerts,

@@ -14,6 +14,7 @@ use super::state::FinishedPart;
 use super::{Stopped, firing, firings, pools};
 use ::backtest::{Firing, chosen, covers, names_pool, rule_counts};
 use findings::Scope;
+use findings::scope::pool_name;
 use knowledge::alert::Labels;
 use knowledge::clip::format_count;
 use knowledge::clock;
@@ -183,8 +184,8 @@ impl Work<'_> {
                 let id = id(&firing.labels, Some(firing.starts_at));
                 let playbook = playbooks.get(&(firing.starts_at, &firing.labels)).copied().cloned().unwrap_or_default();
                 let pool = match firing::pools_of(&firing, all_pools).as_slice() {
-                    [one] => pools::name(one),
-                    _ => pools::name(&Scope::of_labels(&firing.labels).dimensions),
+                    [one] => pool_name(one),
+                    _ => pool_name(&Scope::of_labels(&firing.labels).dimensions),
                 };
                 DueFiring { id, firing, playbook, pool }
             })
