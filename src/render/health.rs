@@ -51,7 +51,13 @@ impl<'a> HealthWords<'a> {
         let counted = counted.iter().filter(|(n, _)| *n > 0);
         let counted = counted.map(|(n, state)| format!("{n} {}", word(*state, words).to_lowercase()));
         let states = counted.collect::<Vec<_>>().join(", ");
-        let counted = words.text("health-pools", &[("n", health.pools.len().into()), ("states", states.into())]);
+        let key = match health.pools.is_empty() {
+            false => "health-pools",
+            true if health.incomplete.is_some() => "targets-in-part",
+            true if !health.problems.is_empty() => "prometheus-away",
+            true => "targets-none",
+        };
+        let counted = words.text(key, &[("n", health.pools.len().into()), ("states", states.into())]);
         let mut thresholds = health.pools.iter().flat_map(|pool| &pool.checks).flat_map(|check| &check.thresholds);
         let foot = match thresholds.any(is_borrowed) {
             _ if health.pools.is_empty() => Line::default(),

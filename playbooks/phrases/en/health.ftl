@@ -5,7 +5,6 @@ health-warning = WARNING
 health-critical = CRITICAL
 health-unknown = unknown
 health-pools = { $n ->
-    [0] no pool found
     [one] 1 pool
    *[other] { $n } pools: { $states }
  }
