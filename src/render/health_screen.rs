@@ -10,8 +10,8 @@ use findings::health::Health;
 
 /// Maximum number of pools with details, if there are several.
 const SCREENFUL: usize = 5;
-/// Maximum characters of a command on one line.
-const COMMAND: usize = 90;
+/// Maximum characters of a line of the headline, of a command or of the last words.
+const LINE: usize = 90;
 
 /// Renders fleet health as terminal text with ANSI styles; `anstream` strips them where they are not supported.
 ///
@@ -22,7 +22,8 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
     let tone = tone_style(tone(health.state));
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let at = health.at.strftime("%Y-%m-%d %H:%M:%S UTC");
-    let mut out = format!("{tone}▌ {} · {at}{tone:#}\n", clean(&told.headline));
+    let headline = wrap(&clean(&format!("{} · {at}", told.headline)), LINE).join("\n  ");
+    let mut out = format!("{tone}▌ {headline}{tone:#}\n");
     told.notes.iter().for_each(|note| hang_line(&mut out, "", note));
     let alone = told.pools.len() == 1;
     if told.pools.len() > 1 {
@@ -36,7 +37,7 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
         missing.iter().for_each(|gap| hang_line(&mut out, "? ", gap));
     }
     if !told.foot.is_empty() {
-        out.push_str(&format!("\n{dim}{}{dim:#}\n", wrap(&told.foot.text(), COMMAND).join("\n")));
+        out.push_str(&format!("\n{dim}{}{dim:#}\n", wrap(&told.foot.text(), LINE).join("\n")));
     }
     out
 }
@@ -57,7 +58,7 @@ fn details(out: &mut String, pool: &PoolWords<'_>, all: bool, flags: &[(&str, St
     let labels = labels.iter().map(|(name, value)| ("label", format!("{name}={value}")));
     let flags: String = labels.chain(kept).map(|(name, value)| format!(" --{name}={}", quoted(&value))).collect();
     let command = clean(&format!("llm-diagnose diagnose --playbook {playbook}{flags}"));
-    let command = wrap(&command, COMMAND).join(" \\\n    ");
+    let command = wrap(&command, LINE).join(" \\\n    ");
     out.push_str(&format!("  {} {command}\n", words.text("health-next", &[])));
 }
 
