@@ -36,7 +36,7 @@ pub struct UnclassifiedErrors {
 }
 
 /// The counter of error lines.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Errors {
     count: u64,
     /// The line at which the present process was told to stop.
@@ -44,6 +44,8 @@ pub(super) struct Errors {
     /// The lines of its start, once it serves, and the first of them that is known to belong to it.
     survived: (Range<u64>, Option<u64>),
     records: Records,
+    /// The first traceback that ends before its exception.
+    cut: Option<UnknownLine>,
     shapes: BTreeMap<String, UnknownLine>,
 }
 
@@ -75,6 +77,10 @@ impl Errors {
     }
 
     fn add(&mut self, mut failure: UnknownLine) {
+        if failure.cut {
+            self.cut.get_or_insert(failure);
+            return;
+        }
         self.count += 1;
         // The kernel's lines are no engine's.
         let follows = |stopped: u64| failure.line > stopped && !failure.text.contains("NVRM: ");
@@ -105,6 +111,10 @@ impl Errors {
     pub(super) fn into_summary(mut self, failed: Option<Failed>) -> UnclassifiedErrors {
         for failure in self.records.finish() {
             self.add(failure);
+        }
+        // It says only that something failed.
+        if let Some(cut) = self.cut.take().filter(|_| failed.is_none() && self.shapes.is_empty()) {
+            self.add(UnknownLine { cut: false, ..cut });
         }
         let harmless = self.shapes.values().all(|one| one.harmless);
         let mut lines: Vec<UnknownLine> = self.shapes.into_values().collect();

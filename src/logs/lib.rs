@@ -165,6 +165,8 @@ pub struct LogReader<'a> {
     starts: BTreeMap<&'a str, Start>,
     life: Life,
     errors: Errors,
+    /// A file that explains lines before the engine is recognised, and the errors without its explanations.
+    doubt: Option<(&'a str, Errors)>,
 }
 
 impl<'a> LogReader<'a> {
@@ -183,6 +185,7 @@ impl<'a> LogReader<'a> {
             starts: BTreeMap::new(),
             life: Life::default(),
             errors: Errors::default(),
+            doubt: None,
         }
     }
 
@@ -223,6 +226,9 @@ impl<'a> LogReader<'a> {
         let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
         let mut written_by: Option<(usize, &'a str)> = None;
         let (mut marks, mut works) = (Vec::new(), Vec::new());
+        // A line of code that a traceback quotes is no message.
+        let is_code = parsed.body.trim_start().starts_with("raise ");
+        let is_quote = record::quotes(&parsed.body);
         for (of, text) in self.patterns.of(line) {
             match text {
                 // A line may quote another engine; its own name stands first.
@@ -239,7 +245,9 @@ impl<'a> LogReader<'a> {
                 }
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
-                PatternMeaning::Finding(finding, pattern) if counts => {
+                PatternMeaning::Finding(finding, pattern)
+                    if counts && !is_code && (!is_quote || self.patterns.anywhere(of)) =>
+                {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific; of equal ones the last wins.
                     if let Some(length) = pattern_matched(pattern, lower)
@@ -256,17 +264,24 @@ impl<'a> LogReader<'a> {
         }
         // Another engine's words explain nothing here.
         let engine = self.engine();
+        if engine.is_some_and(|engine| !self.patterns.anywhere(engine)) {
+            self.settle(engine);
+        }
         let own = |of: &str| engine.is_none_or(|engine| engine == of || self.patterns.anywhere(of));
         let anywhere = |of: &str| self.patterns.anywhere(of);
         let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
         let known = closest.map(|(_, (_, finding))| finding.rank);
+        let doubted = closest.map(|(of, _)| *of).filter(|of| engine.is_none() && !anywhere(of));
+        if let Some(of) = doubted {
+            self.doubt.get_or_insert_with(|| (of, self.errors.clone()));
+        }
         // One meaning for a line; of what any log may hold, the longest text says most.
         if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
             best.retain(|of, _| *of == closest || (!anywhere(of) && (engine.is_none() || !own(of))));
         }
         let number = self.lines;
         if self.life.is_mixed_with(&parsed.pod) {
-            self.errors.forget_survived();
+            self.all_errors().for_each(Errors::forget_survived);
         }
         // A line without a level may be another program's, the kernel's for example, which no end of an engine explains.
         let is_stopping = self.life.stopped_at(when).is_some() && parsed.level != LineLevel::None;
@@ -294,12 +309,29 @@ impl<'a> LogReader<'a> {
         let begun = self.life.line(StageLine { number, at: when, mark, works, has_failed });
         if begun == Some(LogStage::Serving) {
             let (since, marked) = self.life.since();
-            self.errors.survived(since..number, marked);
+            self.all_errors().for_each(|errors| errors.survived(since..number, marked));
             self.tallies.values_mut().for_each(|tally| tally.survived(since));
         }
-        self.errors.stopped_at = self.life.stopped_at(when);
+        let stopped = self.life.stopped_at(when);
+        self.all_errors().for_each(|errors| errors.stopped_at = stopped);
         if counts {
-            self.errors.line(&parsed, self.lines, at.as_ref(), known);
+            self.errors.line(&parsed, number, at.as_ref(), known);
+            if let Some((_, errors)) = &mut self.doubt {
+                errors.line(&parsed, number, at.as_ref(), known.filter(|_| doubted.is_none()));
+            }
+        }
+    }
+
+    fn all_errors(&mut self) -> impl Iterator<Item = &mut Errors> {
+        std::iter::once(&mut self.errors).chain(self.doubt.as_mut().map(|(_, errors)| errors))
+    }
+
+    /// Takes back what another engine's file explained.
+    fn settle(&mut self, engine: Option<&str>) {
+        if let Some((of, errors)) = self.doubt.take()
+            && engine != Some(of)
+        {
+            self.errors = errors;
         }
     }
 
@@ -314,6 +346,7 @@ impl<'a> LogReader<'a> {
     /// Returns the analysis.
     pub fn finish(mut self) -> LogAnalysis {
         let (engine, ambiguous) = self.engine_or_finder();
+        self.settle(engine);
         let own_ids: BTreeSet<&str> =
             self.tallies.keys().filter(|(of, _)| Some(*of) == engine).map(|(_, id)| *id).collect();
         // What an engine's own file says of a line replaces what holds for every engine.

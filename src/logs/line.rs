@@ -66,8 +66,11 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         // stern and kubetail: pod, container.
         r"([a-z0-9][a-z0-9.]*(?:-[a-z0-9.]+)*-(?:\d+|[bcdfghjklmnpqrstvwxz2456789]{5})) [a-z][a-z0-9-]* ",
         // journald and syslog: time, host, program.
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ ([\w./@-]+)(?:\[\d+\])?: ",
+        // The host may be left out, and the month is that of the locale.
+        r"\s*[\p{L}\d]{2,4}\.? +\d{1,2} \d\d:\d\d:\d\d (?:[\w.-]+ )?([\w./@-]+)(?:\[\d+\])?: ",
         r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) [\w.-]+ ([\w./@-]+)\[\d+\]: ",
+        // Talos: node, facility, level, time.
+        r"([\w.-]+): (?:kern|user|daemon): +[a-z]+: \[[^\]]+\]: ",
         // FastChat logs the standard error of its server.
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| (?:ERROR|INFO) \| std(?:err|out) \|(?: |$)",
         // mpirun, srun, torchrun.
@@ -88,8 +91,10 @@ static HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         // llama.cpp: minutes, seconds, milliseconds, microseconds.
         r"\d+\.\d\d\.\d{3}\.\d{3} (?P<letter>[IWED])",
         r"[\w./-]+\.(?:py|cc|cpp|cu|cuh|c|h|go|rs):\d+(?:\]|:| -)?",
-        r"(?:LiteLLM[ \w]*:|[\w.]+:)?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC)(?:[:|\]-]|\b)",
+        r"(?:LiteLLM[ \w]*:|[\w.]+:|[\w.]+ - )?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC)(?:[:|\]-]|\b)",
         r"(?P<rank>rank ?\d+):",
+        // The module of a Rust program.
+        r"(?P<module>[a-z_]\w*(?:::[a-z_]\w*)+):",
         r"[-|]",
     ];
     Regex::new(&format!(r"^(?:{})(?:\s|$)?", forms.join("|"))).ok()
@@ -141,6 +146,10 @@ impl<'a> LogLine<'a> {
         for _ in 0..HEADER_PARTS {
             let Some(part) = HEADER.as_ref().and_then(|header| header.captures(rest)) else { break };
             let group = |name: &str| part.name(name).map(|group| group.as_str());
+            // A launcher logs the lines of its child as its own; in an error the module tells.
+            if group("module").is_some() && level != Some(LineLevel::Lower) {
+                break;
+            }
             let inner = group("inner").and_then(|inner| INNER_LEVEL.as_ref()?.captures(inner));
             let inside = |name: &str| inner.as_ref().is_some_and(|inner| inner.name(name).is_some());
             let found = match (group("level").or(group("glog")).or(group("letter")), inside("error"), inside("lower")) {
@@ -195,8 +204,16 @@ fn unwrapped(text: &str) -> Option<(String, Option<String>)> {
         let line = object.get(*key).and_then(Value::as_str).unwrap_or_default().trim_end_matches(['\n', '\r']);
         return Some((line.to_owned(), of.and_then(Value::as_str).map(str::to_owned)));
     }
+    // A terminal's frame around a view of logs.
+    if let Some(framed) = text.strip_prefix("│ ") {
+        return Some((framed.trim_end_matches([' ', '│']).to_owned(), None));
+    }
     let parts = WRAPPER.as_ref()?.captures(text)?;
     let of = parts.iter().skip(1).flatten().next().map(|of| of.as_str().to_owned());
+    // A level behind the time is no program.
+    if of.as_deref().is_some_and(|of| written_level(of) != LineLevel::None) {
+        return None;
+    }
     Some((text[parts.get(0)?.end()..].to_owned(), of))
 }
 

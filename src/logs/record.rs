@@ -20,13 +20,13 @@ const MESSAGE_LINES: usize = 8;
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
 /// The open records of all writers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Records {
     open: BTreeMap<String, Record>,
 }
 
 /// A record that may go on with the next line.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Record {
     /// The error line before the traceback, and what is known of it.
     header: Option<(UnknownLine, Option<LogRank>)>,
@@ -38,6 +38,10 @@ struct Record {
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
+    /// True after a frame that is not indented: the line of code below it is not indented either.
+    flat: bool,
+    /// The last frame of a traceback, in case that the log ends before the exception.
+    last_frame: Option<UnknownLine>,
     /// The innermost exception, and what is known of it.
     innermost: Option<(UnknownLine, Option<LogRank>)>,
     /// An indented exception or error, in case that no exception without indentation follows it.
@@ -58,6 +62,9 @@ static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Interrupt|Exit|Timeout|Failed|Dead|Fault|Died))(?:\(\w+\))?(?::|\(|$)").ok()
 });
 
+/// A warning among the events of Kubernetes.
+const EVENT: &str = r"^\s*(?:\S+\s+)?Warning\s+[A-Z][A-Za-z]+\s";
+
 /// Texts that are errors without a level.
 static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
@@ -65,7 +72,7 @@ static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"^thread '.*' panicked at",
         r"^terminate called ",
         r"^(?:Fatal Python error|Segmentation fault|\*\*\* SIG|Bus error|Illegal instruction|Aborted \(core dumped\))",
-        r"^\s*(?:\S+\s+)?Warning\s+[A-Z][A-Za-z]+\s",
+        EVENT,
         r"^\s*(?:Reason|Exit Code):\s+(?:OOMKilled|Error|ContainerCannotRun|StartError|DeadlineExceeded|[1-9]\d*)\s*$",
         r"NVRM: (?:Xid|.*(?i:fail|error|assert|unable|not found))",
         r"\bSXid \(|\bNCCL WARN |\*ERROR\*|GGML_ASSERT\(|CUDA error|HIP error|hipError[A-Z]|cudaError[A-Z]",
@@ -83,10 +90,18 @@ static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b"#).ok()
 });
 
+/// Lines that quote what another program says: a warning of Kubernetes.
+static QUOTES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EVENT).ok());
+
 /// A frame of a native stack, which is never an error of its own.
 static NATIVE_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\s*(?:frame #\d+|\d+ +0x[0-9a-f]{6,} |(?:PC: )?@ +(?:0x[0-9a-f]{6,} |\.{3} and at least ))").ok()
 });
+
+/// Returns true for a line of which only what may stand in any log is known.
+pub(super) fn quotes(body: &str) -> bool {
+    has(&QUOTES, body)
+}
 
 fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
@@ -154,6 +169,7 @@ impl Record {
         let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
         if frame.is_some() || cut || packed || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
+            (record.flat, record.last_frame) = (is_flat(body), body.contains(TRACEBACK).then(|| failure(body)));
         }
         (record.cut, record.indented) = (cut, (cut && said.contains(char::is_alphanumeric)).then(|| failure(said)));
         if said.contains(char::is_alphanumeric)
@@ -174,13 +190,14 @@ impl Record {
         known: Option<LogRank>,
         failure: impl Fn(&str) -> UnknownLine,
     ) -> bool {
-        let blank = body.trim().is_empty();
+        // A copy of a log may leave frames out: `...`.
+        let blank = !body.contains(char::is_alphanumeric);
         let same = !line.header.is_empty() && line.header == self.last_header;
         if !self.traced {
             let Some((header, _)) = &mut self.header else { return false };
             let bare = line.header.is_empty();
             if body.starts_with(TRACEBACK) || frame(body).is_some() {
-                (self.traced, self.inside, self.frame) = (true, true, frame(body));
+                (self.traced, self.inside, self.frame, self.flat) = (true, true, frame(body), is_flat(body));
             } else if bare
                 && header.said.contains(" panicked at")
                 && header.said.ends_with(|c: char| c.is_ascii_digit())
@@ -190,14 +207,23 @@ impl Record {
             } else if bare && let Some((_, what)) = body.split_once("what():") {
                 header.said = format!("{}: {}", header.said, what.trim());
                 self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
-            } else if !((blank || body.starts_with([' ', '\t'])) && (bare || same)) || known.is_some() {
+            } else if !((blank || body.starts_with([' ', '\t'])) && (bare || same))
+                || (known.is_some() && header.exception.is_none())
+            {
                 return false;
+            } else {
+                // What stands below an exception is its message.
+                self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
             }
             return true;
         }
         let chained = body.contains("the above exception") || body.contains("The above exception");
         let frame = frame(body);
-        let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some();
+        let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
+        let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
+        if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
+            self.last_frame = Some(failure(body));
+        }
         if blank || chained || indented || body.starts_with(TRACEBACK) {
             self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
             self.frame = frame.or(self.frame.take());
@@ -208,8 +234,9 @@ impl Record {
             {
                 self.indented = Some(UnknownLine { exception: Some(class), ..failure(body) });
             }
-        } else if self.inside && (!self.cut || same || exception(body).is_some()) {
-            // The first line without indentation after the frames is the exception, whatever its class.
+        } else if self.inside && (same || exception(body).is_some() || (!self.cut && line.level == LineLevel::None)) {
+            // The first line without indentation after the frames is the exception, whatever its class, unless it is a
+            // message with a level of its own.
             let raised = UnknownLine {
                 exception: exception(body).or_else(|| class(body)),
                 place: self.frame.take(),
@@ -257,6 +284,9 @@ impl Record {
         match self.innermost.or(indented) {
             Some((_, Some(_))) => None,
             Some((raised, None)) => Some(UnknownLine { fatal, ..raised }),
+            None if header.is_none() => {
+                self.last_frame.map(|frame| UnknownLine { cut: true, place: self.frame, ..frame })
+            }
             None => header
                 .filter(|_| of_header.is_none())
                 .map(|header| UnknownLine { place: header.place.clone().or(self.frame), ..header }),
@@ -265,8 +295,14 @@ impl Record {
 }
 
 /// Returns a text on one line, truncated.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(CHARS).collect()
+pub(super) fn printable(text: &str) -> String {
+    let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
+    spaced.filter(|c| !c.is_control()).take(CHARS).collect()
+}
+
+/// Returns true for a frame without indentation: a copy of a log may have lost it.
+fn is_flat(body: &str) -> bool {
+    body.starts_with("File \"") && frame(body).is_some()
 }
 
 /// Returns the class of an exception at the start of a text.

@@ -61,7 +61,11 @@ impl LogAnalysis {
         let began = self.unknown.began.as_ref();
         let strong = began.filter(|began| !began.weak);
         let secondary = self.findings.iter().any(|found| found.rank == LogRank::Secondary);
-        let sign = self.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
+        let sign = self
+            .findings
+            .iter()
+            .filter(|f| f.rank == LogRank::Sign)
+            .max_by_key(|f| (f.count, std::cmp::Reverse(f.line)));
         let fatal =
             self.unknown.lines.iter().find(|one| one.fatal && began.is_some_and(|began| began.line != one.line));
         let mut events: Vec<LogEvent<'_>> = match (self.root(), sign) {

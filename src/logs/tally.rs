@@ -9,14 +9,13 @@ use knowledge::playbook::{LogFinding, LogRank};
 use knowledge::signal::Unit;
 
 use super::moment::LogTime;
+use super::record::printable;
 use super::{LogMatch, LogValueSummary};
 
 /// The time within which repetitions are counted together, for lines that are harmless in small numbers.
 const REPETITION_WINDOW: Duration = Duration::from_secs(600);
 /// Maximum readings retained for a median; beyond it every second one is dropped.
 pub(super) const READINGS: usize = 4_096;
-/// Maximum characters of a quoted line.
-const SHOWN_CHARS: usize = 300;
 /// The assumed time between two lines without a timestamp.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -86,7 +85,7 @@ impl<'a> Tally<'a> {
         }
         if self.count == 0 {
             (self.line, self.first) = (number, at.clone());
-            self.text = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
+            self.text = printable(text);
         }
         self.count += 1;
         self.harmless += u64::from(is_harmless);

@@ -34,4 +34,7 @@ pub struct UnknownLine {
     /// True if only its words say that it is an error.
     #[serde(skip)]
     pub(super) weak: bool,
+    /// True if it is a traceback that ends before its exception.
+    #[serde(skip)]
+    pub(super) cut: bool,
 }

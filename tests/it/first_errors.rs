@@ -1,6 +1,6 @@
 //! Logs whose first error is the answer, known or not, in many dresses; `tests/fixtures/logs`.
 
-use logs::{LogReader, NamedLogAnalysis, Patterns};
+use logs::{LogEvent, LogReader, NamedLogAnalysis, Patterns};
 use message::Tone;
 use render::{Phrases, logs, terminal};
 
@@ -179,4 +179,46 @@ fn a_log_with_unknown_errors_never_counts_as_clean() {
         assert_eq!(message.tone, Tone::Warning, "{line}: {}", message.headline);
         assert!(message.headline.contains("nothing is known about it yet"), "{line}: {}", message.headline);
     }
+}
+
+/// The story of a log, as ids of findings and texts of errors that none explains.
+fn story(text: &str) -> (Option<String>, Vec<String>) {
+    let read = LogReader::new(&Patterns::new(library().logs.values())).text(text);
+    let told = read.story().into_iter().map(|event| match event {
+        LogEvent::Known(found) => found.id.clone(),
+        LogEvent::Unknown(error) => error.said.clone(),
+    });
+    (read.engine.clone(), told.collect())
+}
+
+#[test]
+fn words_of_another_engine_hide_no_error_before_the_engine_is_known() {
+    let error = "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)";
+    let sglang = "[2026-11-21 18:00:01] Received sigquit from a child process. It usually means the child failed.";
+    assert_eq!(story(error), (Some("litellm".to_owned()), vec!["request-not-convertible".to_owned()]));
+    let server = "[2026-11-21 18:00:01] server_args=ServerArgs(model_path='/models/m') of sglang";
+    assert_eq!(story(&format!("{error}\n{sglang}\n{server}\n")).1, [error]);
+}
+
+#[test]
+fn an_event_of_the_cluster_is_not_read_as_words_of_a_router() {
+    let event = "  Warning  Unhealthy  2m  kubelet  Readiness probe failed: dial tcp 10.0.0.7:8000: connect: connection refused";
+    assert_eq!(story(event), (Some("kubernetes".to_owned()), vec!["readiness-fails".to_owned()]));
+}
+
+#[test]
+fn a_line_of_code_in_a_traceback_is_no_message() {
+    let text = "(EngineCore pid=9) Traceback (most recent call last):\n\
+                (EngineCore pid=9)   File \"/x/vllm/v1/core/kv.py\", line 7, in check\n\
+                (EngineCore pid=9)     raise ValueError(\"No available memory for the cache blocks.\")\n\
+                (EngineCore pid=9) ValueError: lost\n";
+    assert_eq!(story(text).1, ["ValueError: lost"]);
+}
+
+#[test]
+fn a_reason_below_an_exception_explains_it() {
+    let text = "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n\
+                (APIServer pid=7)   Value error, no such dtype [type=value_error, input_value=ArgsKwargs(())]\n\
+                (APIServer pid=7) INFO 08-20 09:33:01 [api_server.py:1787] vLLM API server version 0.10.1\n";
+    assert_eq!(story(text).1, ["settings-refused"]);
 }

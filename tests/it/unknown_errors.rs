@@ -22,6 +22,10 @@ fn what_collectors_and_launchers_put_around_a_line_is_taken_off() {
         docker.to_string(),
         shipped.to_string(),
         format!("[pod/llama-0/vllm] 2026-11-17T09:31:47Z stdout F {own}"),
+        format!("    Nov 17 09:31:47 vllm[812]: {own}"),
+        format!("7월 17 09:31:47 node-a vllm[812]: {own}"),
+        format!("10.0.0.7: user: err: [2026-11-17T09:31:47.1Z]: {own}"),
+        format!("│ {own}     │"),
     ] {
         let error = read(&line).began.unwrap_or_else(|| panic!("{line}"));
         assert_eq!((error.text.as_str(), error.said.as_str()), (own, "RuntimeError: boom"), "{line}");
@@ -46,6 +50,9 @@ fn the_level_and_the_text_of_every_dress_are_read() {
         ("{\"level\":\"INFO\",\"fields\":{\"message\":\"ERROR no\"}}", None),
         ("[1762100000.1] [h:12 :0] ucp.c:9 UCX  ERROR no transport", Some("UCX  ERROR no transport")),
         ("[2026-11-02 16:02:26 TP0] Prefill transfer failed", Some("Prefill transfer failed")),
+        ("2026-11-02 16:02:26,014 - __main__ - ERROR - lost", Some("lost")),
+        ("Nov 17 09:31:47 ERROR: lost", Some("Nov 17 09:31:47 ERROR: lost")),
+        ("2025-05-30T00:35:01.153Z ERROR c: lost\tat\tonce", Some("c: lost at once")),
         ("INFO: a word like errors or TERROR is none", None),
         ("10.0.0.7:80 - \"POST /v1/completions HTTP/1.1\" 500 Internal Server Error", None),
         ("transfers: 0 errors, failed=0", None),
@@ -146,4 +153,39 @@ fn a_log_that_begins_inside_a_traceback_is_told_with_its_exception() {
         read(invalid).began.unwrap().said,
         "pydantic.ValidationError: 1 validation error for C: Value error, rank (1) must be 8"
     );
+}
+
+#[test]
+fn a_traceback_that_a_launcher_logs_as_information_is_an_error() {
+    for prefix in ["2026-11-02 16:02:26,014 - __main__ - INFO - ", "2025-05-30T00:35:01.153Z DEBUG run::sub: "] {
+        let lines = ["  File \"a.py\", line 1, in f", "    x()", "ValueError: no such thing", "bye"];
+        let errors = read(&lines.map(|line| format!("{prefix}{line}\n")).concat());
+        let began = errors.began.unwrap_or_else(|| panic!("{prefix}"));
+        assert_eq!((began.said.as_str(), errors.count), ("ValueError: no such thing", 1), "{prefix}");
+    }
+}
+
+#[test]
+fn a_traceback_that_lost_its_indentation_is_told_by_its_exception() {
+    let errors =
+        read("File \"a.py\", line 1, in f\nx()\nFile \"b.py\", line 2, in g\nraise Lost(f\"{x}\")\nLost: peer\n");
+    let began = errors.began.unwrap();
+    assert_eq!((began.said.as_str(), began.place.as_deref(), errors.count), ("Lost: peer", Some("b.py:2"), 1));
+}
+
+#[test]
+fn a_traceback_that_ends_before_its_exception_counts_if_nothing_else_failed() {
+    let cut = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    x()\n";
+    let errors = read(cut);
+    let began = errors.began.unwrap();
+    assert_eq!((began.place.as_deref(), began.line, errors.count), (Some("a.py:1"), 2, 1));
+    let errors = read(&format!("{cut}INFO: bye\nERROR: lost\n"));
+    assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("lost"), 1));
+}
+
+#[test]
+fn frames_that_were_left_out_are_no_exception() {
+    let errors =
+        read("Traceback (most recent call last):\n...\n  File \"a.py\", line 1, in f\n    x()\n...\nAssertionError\n");
+    assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("AssertionError"), 1));
 }
