@@ -263,8 +263,8 @@ impl<'a> LogReader<'a> {
             *self.known_lines.entry(of).or_default() += 1;
         }
         // Another engine's words explain nothing here.
-        let engine = self.engine();
-        if engine.is_some_and(|engine| !self.patterns.anywhere(engine)) {
+        let engine = self.engine().filter(|engine| !self.patterns.anywhere(engine));
+        if engine.is_some() {
             self.settle(engine);
         }
         let own = |of: &str| engine.is_none_or(|engine| engine == of || self.patterns.anywhere(of));

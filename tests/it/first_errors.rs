@@ -201,6 +201,13 @@ fn words_of_another_engine_hide_no_error_before_the_engine_is_known() {
 }
 
 #[test]
+fn what_an_engine_says_through_its_launcher_is_explained() {
+    let died =
+        "(ServeReplica:default:M pid=8) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.";
+    assert_eq!(story(died), (Some("vllm".to_owned()), Vec::new()));
+}
+
+#[test]
 fn an_event_of_the_cluster_is_not_read_as_words_of_a_router() {
     let event = "  Warning  Unhealthy  2m  kubelet  Readiness probe failed: dial tcp 10.0.0.7:8000: connect: connection refused";
     assert_eq!(story(event), (Some("kubernetes".to_owned()), vec!["readiness-fails".to_owned()]));
