@@ -92,7 +92,7 @@ SLICES = {
                   "src/notify/maintenance.rs", "src/store/maintenance.rs"],
         "wiring": ["src/app/run.rs", "src/chat/command/help.rs", "src/chat/command/mod.rs", "src/chat/commands/mod.rs",
                    "src/chat/intent.rs", "src/knowledge/incident/mod.rs", "src/loops/housekeeping.rs", "src/loops/lib.rs",
-                   "src/notify/lib.rs", "src/notify/pager/mod.rs", "src/render/incident_message.rs", "src/render/notes.rs",
+                   "src/notify/lib.rs", "src/notify/messages.rs", "src/notify/pager/mod.rs", "src/render/incident_message.rs", "src/render/notes.rs",
                    "src/render/view.rs", "src/service/config.rs", "src/store/lib.rs"],
         "names": r"[mM]aintenance|MAINTENANCE",
     },
@@ -123,6 +123,11 @@ SLICES = {
                    "src/knowledge/playbook/tickets.rs", "src/render/document.rs", "src/render/markdown/ticket.rs", "src/render/report_document/answers.rs",
                    "src/render/report_document/mod.rs", "src/report/answers.rs", "src/report/lib.rs"],
         "names": r"[tT]enant",
+    },
+    "traces": {
+        "paths": ["src/telemetry/otlp.rs"],
+        "wiring": ["src/telemetry/lib.rs", "src/cli/serve.rs"],
+        "names": r"\botlp\b|\btraces\b",
     },
     "watchdog": {
         "paths": ["src/app/doctor/watchdog.rs", "src/knowledge/alert/watchdog.rs", "src/service/config/watchdog.rs",

@@ -16,7 +16,10 @@ use service::config::{Config, LogFormat, state_directory};
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;
-    telemetry::start_logging(config.log == LogFormat::Json);
+    let mut layers = vec![telemetry::log(config.log == LogFormat::Json)];
+    let traces = telemetry::otlp::Traces::start()?;
+    layers.extend(traces.layer());
+    telemetry::start_logging(layers);
     let library = playbook::load(config.playbooks.dir.as_deref());
     let library = library.map_err(|problems| printed(&problems, None))?;
     let first = settings(&args, config, library)?;
@@ -30,6 +33,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let end = runtime.block_on(reload::serve(first, Arc::new(load)));
     // A file system that hangs must not keep the process.
     runtime.shutdown_background();
+    traces.end();
     end.map(|()| ExitCode::SUCCESS)
 }
 

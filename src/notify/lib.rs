@@ -122,10 +122,14 @@ impl Notifier {
 
     /// Renders the current message of an incident, without secrets.
     pub async fn message(&self, incident: &Incident) -> Message {
-        render::incident_message(&self.view(&self.cleaned(incident).await), &self.words)
+        let cleaned = self.cleaned(incident).await;
+        let mut view = self.view(&cleaned);
+        view.maintenance = self.maintenance_of(incident);
+        render::incident_message(&view, &self.words)
     }
 
-    /// Returns the data that every message about an incident shows.
+    /// Returns the data that every message about an incident shows, but for the maintenance window: its labels are those
+    /// of the alerts before secrets were taken out of them.
     pub fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
         IncidentView {
             page: self.incidents_page().map(|list| format!("{list}/{}", incident.id)),
@@ -135,7 +139,6 @@ impl Notifier {
             can_escalate: self.config.escalate.is_some(),
             acknowledged: incident.acknowledged.is_some(),
             snoozed: incident.snoozed,
-            maintenance: self.maintenance_of(incident),
             notes: &incident.notes,
             dashboard: Some(self.dashboard_url.as_str()).filter(|url| !url.is_empty()),
             impact: incident.impact,

@@ -61,7 +61,8 @@ impl Notifier {
         // Edits keep the mentions, which would otherwise disappear from the message.
         let mentions = if first { &calls } else { &called };
         let cleaned = self.cleaned(incident).await;
-        let view = self.view(&cleaned);
+        let mut view = self.view(&cleaned);
+        view.maintenance = self.maintenance_of(incident);
         let state = ThreadState::of(&view);
         let state_json = serde_json::to_string(&state).ok();
         let mark = MessageMark { told: state_json.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };

@@ -1,5 +1,6 @@
 //! Logging, and the service's own metrics.
 
+pub mod otlp;
 pub mod supervise;
 
 use std::fmt::Debug;
@@ -14,7 +15,9 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// Histogram buckets in seconds: from a cached answer to a deadline.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -244,14 +247,21 @@ fn labels<const N: usize>(names: [&'static str; N], values: [&str; N]) -> Labels
     std::array::from_fn(|i| (names[i], values[i].to_owned()))
 }
 
-/// Starts logging to standard error. `LLM_DIAGNOSE_LOG` sets the filter; the default level is `info`.
-pub fn start_logging(json: bool) {
+/// A taker of the log lines and spans of this process.
+pub type LogLayer = Box<dyn Layer<tracing_subscriber::Registry> + Send + Sync>;
+
+/// Returns the log on standard error. `LLM_DIAGNOSE_LOG` sets the filter; the default level is `info`.
+pub fn log(json: bool) -> LogLayer {
     let filter = EnvFilter::try_from_env("LLM_DIAGNOSE_LOG")
         .unwrap_or_else(|_| EnvFilter::new("info,hyper_util=warn,sqlx=warn,slack_morphism=warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    // If logging was started before in this process, the first configuration stays.
-    let _ = match json {
-        true => subscriber.json().try_init(),
-        false => subscriber.with_ansi(false).try_init(),
-    };
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    match json {
+        true => log.json().with_filter(filter).boxed(),
+        false => log.with_ansi(false).with_filter(filter).boxed(),
+    }
+}
+
+/// Starts logging. If it was started before in this process, the first configuration stays.
+pub fn start_logging(layers: Vec<LogLayer>) {
+    let _ = tracing_subscriber::registry().with(layers).try_init();
 }

@@ -230,7 +230,7 @@ fn a_prometheus_that_hangs_fails_or_is_another_program_is_told_and_never_waited_
         assert_whole(&kept.path);
         assert!(kept.why().contains(words), "{}", kept.why());
         assert!(kept.why().contains("vllm:") || kept.why().contains("more: "), "{}", kept.why());
-        assert!(took < deadline + Duration::from_secs(3), "{took:?}");
+        assert!(took < 10 * deadline, "{took:?}");
     }
 }
 

@@ -97,6 +97,7 @@ mod tenant_use;
 mod tenants;
 mod tidy;
 mod tour;
+mod traces;
 mod transports;
 mod two_pages;
 mod uninvited;

@@ -95,7 +95,8 @@ impl Notifier {
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();
         let cleaned = self.cleaned(incident).await;
-        let view = self.view(&cleaned);
+        let mut view = self.view(&cleaned);
+        view.maintenance = self.maintenance_of(incident);
         let message = render::incident_message(&view, &self.words);
         let news = PagerUpdate {
             incident: &cleaned,

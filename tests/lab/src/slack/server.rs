@@ -1,7 +1,7 @@
 //! The HTTP side: reads calls, lets them fail as planned, answers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State as Shared};
@@ -38,8 +38,20 @@ impl Hub {
         Arc::new(Self { state: Mutex::new(state), changed, released, http })
     }
 
+    /// Locks the state, which everybody keeps for moments only.
+    ///
+    /// # Panics
+    /// After a minute: a test asks inside a question of its own, and would wait for ever.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(state)) => return state.into_inner(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+            }
+            assert!(Instant::now() < until, "the state is asked inside another question, or nobody ends one");
+        }
     }
 
     fn end(&self, call: usize, outcome: Outcome) {
