@@ -17,9 +17,10 @@ use service::config::{Config, LogFormat, state_directory};
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;
     let mut layers = vec![telemetry::log(config.log == LogFormat::Json)];
-    let traces = telemetry::otlp::Traces::start()?;
+    let traces = telemetry::otlp::Traces::start();
     layers.extend(traces.layer());
     telemetry::start_logging(layers);
+    traces.report();
     let library = playbook::load(config.playbooks.dir.as_deref());
     let library = library.map_err(|problems| printed(&problems, None))?;
     let first = settings(&args, config, library)?;

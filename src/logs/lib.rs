@@ -165,8 +165,9 @@ pub struct LogReader<'a> {
     starts: BTreeMap<&'a str, Start>,
     life: Life,
     errors: Errors,
-    /// A file that explains lines before the engine is recognised, and the errors without its explanations.
-    doubt: Option<(&'a str, Errors)>,
+    /// The errors with the explanations of one file of an engine alone, for each that explained a line before the engine
+    /// is recognised; `None` is without any.
+    doubts: BTreeMap<Option<&'a str>, Errors>,
 }
 
 impl<'a> LogReader<'a> {
@@ -185,7 +186,7 @@ impl<'a> LogReader<'a> {
             starts: BTreeMap::new(),
             life: Life::default(),
             errors: Errors::default(),
-            doubt: None,
+            doubts: BTreeMap::new(),
         }
     }
 
@@ -272,8 +273,10 @@ impl<'a> LogReader<'a> {
         let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
         let known = closest.map(|(_, (_, finding))| finding.rank);
         let doubted = closest.map(|(of, _)| *of).filter(|of| engine.is_none() && !anywhere(of));
-        if let Some(of) = doubted {
-            self.doubt.get_or_insert_with(|| (of, self.errors.clone()));
+        if doubted.is_some() {
+            // It explained nothing before.
+            let without = self.doubts.entry(None).or_insert_with(|| self.errors.clone()).clone();
+            self.doubts.entry(doubted).or_insert(without);
         }
         // One meaning for a line; of what any log may hold, the longest text says most.
         if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
@@ -316,21 +319,20 @@ impl<'a> LogReader<'a> {
         self.all_errors().for_each(|errors| errors.stopped_at = stopped);
         if counts {
             self.errors.line(&parsed, number, at.as_ref(), known);
-            if let Some((_, errors)) = &mut self.doubt {
-                errors.line(&parsed, number, at.as_ref(), known.filter(|_| doubted.is_none()));
+            for (of, errors) in &mut self.doubts {
+                errors.line(&parsed, number, at.as_ref(), known.filter(|_| doubted.is_none() || doubted == *of));
             }
         }
     }
 
     fn all_errors(&mut self) -> impl Iterator<Item = &mut Errors> {
-        std::iter::once(&mut self.errors).chain(self.doubt.as_mut().map(|(_, errors)| errors))
+        std::iter::once(&mut self.errors).chain(self.doubts.values_mut())
     }
 
-    /// Takes back what another engine's file explained.
-    fn settle(&mut self, engine: Option<&str>) {
-        if let Some((of, errors)) = self.doubt.take()
-            && engine != Some(of)
-        {
+    /// Takes back what the files of other engines explained.
+    fn settle(&mut self, engine: Option<&'a str>) {
+        let mut doubts = std::mem::take(&mut self.doubts);
+        if let Some(errors) = doubts.remove(&engine).or_else(|| doubts.remove(&None)) {
             self.errors = errors;
         }
     }

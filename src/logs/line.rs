@@ -211,7 +211,8 @@ fn unwrapped(text: &str) -> Option<(String, Option<String>)> {
     let parts = WRAPPER.as_ref()?.captures(text)?;
     let of = parts.iter().skip(1).flatten().next().map(|of| of.as_str().to_owned());
     // A level behind the time is no program.
-    if of.as_deref().is_some_and(|of| written_level(of) != LineLevel::None) {
+    let is_level = |of: &str| HEADER.as_ref()?.captures(of)?.name("level").map(|level| level.len() == of.len());
+    if of.as_deref().and_then(is_level) == Some(true) {
         return None;
     }
     Some((text[parts.get(0)?.end()..].to_owned(), of))

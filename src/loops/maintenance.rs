@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use knowledge::clock::before;
+use knowledge::clock::{after, before};
 use service::Service;
 use store::StoreError;
 
@@ -39,7 +39,8 @@ async fn renew(service: &Service, now: Timestamp) -> Result<usize, StoreError> {
             Err(error) => return Err(error),
         };
         let about = ended.iter().filter(|window| window.is_about(&incident.firing()));
-        let Some(since) = about.map(|window| window.since).min() else { continue };
+        // A call of the first seconds came from a replica that did not know the window.
+        let Some(since) = about.map(|window| after(window.since, KNOWN_EVERYWHERE)).min() else { continue };
         let taken = incident.acknowledged.as_ref().map(|taken| taken.at);
         let is_taken = taken.is_some_and(|at| incident.critical_at.is_none_or(|since| at >= since));
         store.go_on_after_maintenance(&id, !is_taken, since, now).await?;

@@ -69,7 +69,7 @@ impl<'a> HealthWords<'a> {
         Self {
             headline: format!("{} · {counted}", word(health.state, words)),
             counted,
-            notes: left_out.chain(health.problems.iter().chain(&health.notes).map(|note| Line::of(note))).collect(),
+            notes: health.problems.iter().chain(&health.notes).map(|note| Line::of(note)).chain(left_out).collect(),
             pools: health.worst_first().into_iter().map(|pool| PoolWords::new(health, pool, words)).collect(),
             foot,
         }
@@ -124,9 +124,10 @@ impl<'a> PoolWords<'a> {
         }
     }
 
-    /// Returns the first other value of each heading.
+    /// Returns the first other value of each heading. Zeros are left out, because most count events that must not happen.
     fn first_values(&self) -> Vec<String> {
         let mut first = self.seen.clone();
+        first.retain(|check| check.value != Some(0.0));
         first.dedup_by_key(|check| &check.heading);
         first.into_iter().map(|check| value(check).text()).collect()
     }

@@ -51,8 +51,8 @@ impl Store {
         Ok(self.unreadable.read_all("maintenance window", &rows, read))
     }
 
-    /// Lets the message of an incident go on that a window kept quiet since `since`. If `calls`, people are called; not
-    /// again where a change right after the window's end has called them already.
+    /// Lets the message of an incident go on that a window kept quiet since `since`. If `calls`, people are called, but not
+    /// again for an incident that became critical after `since`: a call for it came right after the window's end.
     pub async fn go_on_after_maintenance(
         &self,
         incident: &str,

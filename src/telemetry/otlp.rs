@@ -6,36 +6,67 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http_client::{innermost, read_beginning};
+use http_client::{address, innermost, read_beginning};
 use opentelemetry::trace::TracerProvider;
+use opentelemetry::{Key, KeyValue};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithHttpConfig};
+use opentelemetry_otlp::{ExporterBuildError, RetryPolicy, SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector};
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use reqwest::Url;
 use tokio::runtime::{Builder, Runtime};
-use tracing::{Level, Metadata, info, warn};
-use tracing_subscriber::filter::filter_fn;
+use tracing::{Level, Metadata, error, info, warn};
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::{Layer, Registry};
 
 use super::LogLayer;
 
-/// The variables of which one turns traces on, and the one that turns them off.
+/// The variables of which one turns traces on.
 const ON: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-const OFF: &str = "OTEL_SDK_DISABLED";
+/// The variables that turn traces off, with the value that does.
+const OFF: [(&str, &str); 2] = [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")];
+/// Variables of which we have one value only; the library ignores others silently.
+const ONLY: [(&str, &str); 4] = [
+    ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+    ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+    ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
+    ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
+];
 /// The crates whose spans are exported: those of others, and all log lines, may hold texts from outside.
 const CRATES: [&str; 5] = ["bundle", "chat", "diagnose", "loops", "service"];
-/// Timeout of one call; the library does not repeat it.
-const CALL: Duration = Duration::from_secs(5);
+/// Timeout of one call, which is not repeated: at the end of the process the last spans wait for it.
+const CALL: Duration = Duration::from_secs(3);
 /// Maximum wait for the last spans when the process ends.
-const LAST: Duration = Duration::from_secs(5);
+const LAST: Duration = Duration::from_secs(4);
 /// Maximum number of bytes of an answer, which nobody reads.
 const ANSWER_BYTES: usize = 4 << 10;
 
 /// The reason why traces cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// A variable of OpenTelemetry has a value that does not fit.
-    #[error("cannot export traces as the OTEL_ variables say: {0}; {name} is an address such as http://127.0.0.1:4318", name = ON[0])]
+    /// The collector's address is none that we can use.
+    #[error(
+        "cannot export traces to {name}={value}: it is an address such as http://127.0.0.1:4318, without a user; a key goes to OTEL_EXPORTER_OTLP_HEADERS"
+    )]
+    Address {
+        /// The variable.
+        name: &'static str,
+        /// Its value without secrets.
+        value: String,
+    },
+    /// A variable has a value that OpenTelemetry knows and we do not.
+    #[error("cannot export traces with {name}={value}: {only} is the only value here")]
+    Value {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The value that we have.
+        only: &'static str,
+    },
+    /// The library refuses another variable.
+    #[error("cannot export traces as the OTEL_ variables say: {0}")]
     Settings(#[from] ExporterBuildError),
     /// No runtime or HTTP client can be made.
     #[error("cannot export traces: {0}")]
@@ -47,45 +78,75 @@ pub enum TraceError {
 /// A thread of its own sends them in batches. When the collector does not keep up, the library's queue of 2,048 spans is
 /// full, and later spans are dropped; a span that could not be sent is lost.
 #[derive(Debug)]
-pub struct Traces(Option<SdkTracerProvider>);
+pub struct Traces(Result<Option<SdkTracerProvider>, TraceError>);
 
 impl Traces {
-    /// Starts the export, if a variable names a collector.
-    ///
-    /// # Errors
-    /// If a variable has a wrong value, or no thread can be started.
-    pub fn start() -> Result<Self, TraceError> {
-        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let is_off = std::env::var(OFF).is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-        if is_off || !ON.iter().any(is_set) {
-            return Ok(Self(None));
+    /// Starts the export, if a variable names a collector. A wrong value turns traces off, and nothing else: alerts count more.
+    pub fn start() -> Self {
+        Self(provider())
+    }
+
+    /// Logs why no traces are exported although a variable names a collector.
+    pub fn report(&self) {
+        if let Err(error) = &self.0 {
+            error!(%error, "no traces are exported");
         }
-        let exporter = SpanExporter::builder().with_http().with_http_client(Collector::new()?).build()?;
-        // The library lets OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES add to it.
-        let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder().with_attribute(version);
-        let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
-            Some(_) => resource,
-            None => resource.with_service_name("llm-diagnose"),
-        };
-        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build());
-        Ok(Self(Some(provider.build())))
     }
 
     /// Returns what hands the spans of this process to the exporter; `None` if traces are off.
     pub fn layer(&self) -> Option<LogLayer> {
-        let tracer = self.0.as_ref()?.tracer("llm-diagnose");
+        let tracer = self.0.as_ref().ok()?.as_ref()?.tracer("llm-diagnose");
         let layer = tracing_opentelemetry::layer::<Registry>().with_tracer(tracer);
-        let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false);
-        Some(layer.with_filter(filter_fn(is_exported)).boxed())
+        let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false);
+        let filter = filter_fn(is_exported).with_max_level_hint(LevelFilter::DEBUG);
+        Some(layer.with_filter(filter).boxed())
     }
 
-    /// Sends the last spans; waits at most 5 s.
+    /// Sends the last spans; waits at most 4 s.
     pub fn end(self) {
-        if let Some(Err(error)) = self.0.map(|provider| provider.shutdown_with_timeout(LAST)) {
+        let ended = self.0.ok().flatten().map(|provider| provider.shutdown_with_timeout(LAST));
+        if let Some(Err(error)) = ended {
             warn!(%error, "the last traces are lost");
         }
     }
+}
+
+/// Builds the exporter that the variables ask for; `None` if they ask for none.
+fn provider() -> Result<Option<SdkTracerProvider>, TraceError> {
+    let is_off = OFF.iter().any(|(name, off)| set(name).is_some_and(|value| value.eq_ignore_ascii_case(off)));
+    let addresses: Vec<_> = ON.iter().filter_map(|name| Some((*name, set(name)?))).collect();
+    if is_off || addresses.is_empty() {
+        return Ok(None);
+    }
+    for (name, value) in addresses {
+        let is_plain = |url: Url| url.has_host() && url.username().is_empty() && url.password().is_none();
+        if !value.parse().is_ok_and(is_plain) {
+            return Err(TraceError::Address { name, value: address(&value) });
+        }
+    }
+    for (name, only) in ONLY {
+        if let Some(value) = set(name).filter(|value| value != only) {
+            return Err(TraceError::Value { name, value, only });
+        }
+    }
+    let exporter = SpanExporter::builder().with_http().with_http_client(Collector::new()?);
+    let exporter = exporter.with_retry_policy(RetryPolicy::disabled()).build()?;
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource());
+    Ok(Some(provider.build()))
+}
+
+/// Returns the value of a variable that is not empty.
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Describes this process. `OTEL_SERVICE_NAME` counts before the name in `OTEL_RESOURCE_ATTRIBUTES`, as specified; the
+/// library has it the other way round.
+fn resource() -> Resource {
+    let named = EnvResourceDetector::new().detect().get(&Key::new("service.name")).map(|name| name.to_string());
+    let name = set("OTEL_SERVICE_NAME").or(named).unwrap_or_else(|| "llm-diagnose".to_owned());
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    Resource::builder().with_service_name(name).with_attribute(version).build()
 }
 
 fn is_exported(metadata: &Metadata<'_>) -> bool {
@@ -97,16 +158,17 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
 #[derive(Debug)]
 struct Collector {
     http: reqwest::Client,
-    /// The exporter's thread has none.
-    runtime: Runtime,
+    /// The exporter's thread has none. `None` only while it is dropped.
+    runtime: Option<Runtime>,
     is_failing: AtomicBool,
 }
 
 impl Collector {
     fn new() -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let http = reqwest::Client::builder().timeout(CALL).build()?;
+        // A redirect would carry the key in the headers to another host.
+        let http = reqwest::Client::builder().timeout(CALL).redirect(reqwest::redirect::Policy::none()).build()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { http, runtime, is_failing: AtomicBool::new(false) })
+        Ok(Self { http, runtime: Some(runtime), is_failing: AtomicBool::new(false) })
     }
 
     async fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
@@ -127,10 +189,18 @@ impl Collector {
     }
 }
 
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // A name that is being resolved must not keep the process.
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let answer = self.runtime.block_on(self.post(request));
+        let Some(runtime) = &self.runtime else { return Err("the exporter ends".into()) };
+        let answer = runtime.block_on(self.post(request));
         self.note(match &answer {
             Ok(answer) if answer.status().is_success() => None,
             Ok(answer) => Some(format!("HTTP {}", answer.status())),

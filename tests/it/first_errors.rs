@@ -198,6 +198,12 @@ fn words_of_another_engine_hide_no_error_before_the_engine_is_known() {
     assert_eq!(story(error), (Some("litellm".to_owned()), vec!["request-not-convertible".to_owned()]));
     let server = "[2026-11-21 18:00:01] server_args=ServerArgs(model_path='/models/m') of sglang";
     assert_eq!(story(&format!("{error}\n{sglang}\n{server}\n")).1, [error]);
+    // What the engine's own file explains stays explained.
+    let own = "ERROR: Unknown quantization method: bar";
+    let vllm = "INFO 08-20 09:33:01 [vllm/entrypoints/api_server.py:1787] version 0.10.1 of vllm";
+    let text = format!("{error}\n{own}\n{vllm}\n");
+    let analysis = LogReader::new(&Patterns::new(library().logs.values())).text(&text);
+    assert_eq!((analysis.unknown.count, analysis.findings[0].id.as_str()), (1, "quantisation-refused"));
 }
 
 #[test]

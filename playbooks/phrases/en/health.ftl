@@ -11,7 +11,7 @@ health-pools = { $n ->
 health-left-out = { $n } more { $n ->
     [one] pool was
    *[other] pools were
- } left out: `llm-diagnose health --scope namespace=…,model=…` shows those of one namespace or model
+ } left out: ask for one namespace or model to see them
 health-no-name = pool without labels
 health-of-server = { $pool } (Prometheus { $server })
 health-replicas = { $n ->
