@@ -199,7 +199,7 @@ async fn helped(night: &Night) {
 /// Commands and mentions.
 async fn asked(night: &Night) {
     night.command(ANN, "").await;
-    let health = night.said("1 of 1 pool critical").await;
+    let health = night.said("CRITICAL · 1 pool").await;
     assert_eq!(all_of(&health).matches("queued requests").count(), 1, "{health:?}");
     night.slack.press(ANN, CHANNEL, &health.ts, "ask-0").await.unwrap();
     night.said("Confirmed · high TTFT: first tokens come late").await;
@@ -209,7 +209,7 @@ async fn asked(night: &Night) {
     night.command(ANN, "helth").await;
     let nearly = night.said("Did you mean health?").await;
     night.slack.press(ANN, CHANNEL, &nearly.ts, "ask-0").await.unwrap();
-    night.said("1 of 1 pool critical").await;
+    night.said("CRITICAL · 1 pool").await;
     for (line, says) in [("incidents", "1 incident is open"), ("help", "In an incident's thread"), ("hig", "[llm/meta")]
     {
         night.command(ANN, line).await;
