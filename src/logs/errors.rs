@@ -107,6 +107,18 @@ impl Errors {
         self.shapes.retain(|_, one| Some((rank(one), one.line)) < last || Some(one.line) == first);
     }
 
+    /// Takes out the errors of which `explained` knows the innermost frame.
+    pub(super) fn take_placed<T>(&mut self, explained: impl Fn(&str) -> Option<T>) -> Vec<(UnknownLine, T)> {
+        for failure in self.records.finish() {
+            self.add(failure);
+        }
+        let found = |one: &UnknownLine| one.frames.iter().find_map(|frame| explained(frame));
+        let placed: Vec<_> = self.shapes.values().filter_map(|one| Some((one.clone(), found(one)?))).collect();
+        placed.iter().for_each(|(one, _)| self.count -= one.count);
+        self.shapes.retain(|_, one| !placed.iter().any(|(placed, _)| placed.line == one.line));
+        placed
+    }
+
     /// Returns the summary; `failed` is the line and the time of the first known failure, and whether it is a root error.
     pub(super) fn into_summary(mut self, failed: Option<Failed>) -> UnclassifiedErrors {
         for failure in self.records.finish() {

@@ -246,6 +246,7 @@ impl<'a> LogReader<'a> {
                 }
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
+                PatternMeaning::Finding(_, place) if place.starts_with("File \"") => {}
                 PatternMeaning::Finding(finding, pattern)
                     if counts && !is_code && (!is_quote || self.patterns.anywhere(of)) =>
                 {
@@ -337,6 +338,29 @@ impl<'a> LogReader<'a> {
         }
     }
 
+    /// Explains errors that no text explains by the part of the program that raised them.
+    fn explain_by_place(&mut self, engine: Option<&'a str>) {
+        let patterns = self.patterns;
+        let own = |of: &str| engine.is_none_or(|engine| engine == of) || patterns.anywhere(of);
+        let explained = |frame: &str| {
+            let places = patterns.of(frame).into_iter().filter_map(|(of, text)| match text {
+                PatternMeaning::Finding(finding, pattern) if pattern.starts_with("File \"") && own(of) => {
+                    Some((pattern_matched(pattern, &frame.to_ascii_lowercase())?, of, finding))
+                }
+                _ => None,
+            });
+            places.max_by_key(|(length, ..)| *length)
+        };
+        for (error, (_, of, finding)) in self.errors.take_placed(explained) {
+            let at = error.first.map(|text| LogTime { text, at: error.at });
+            let (number, is_harmless) = (error.line, error.harmless);
+            let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
+            tally.add(Occurrence { number, at, text: &error.text, is_warning: false, is_harmless });
+            let place = error.place.map(|place| format!(" in {place}")).unwrap_or_default();
+            tally.raised.get_or_insert(error.said + &place);
+        }
+    }
+
     fn add_numbers(&mut self, of: &'a str, startup: bool, numbers: &'a LogNumbers, line: &str) {
         for (name, value) in numbers.read(line).into_iter().flatten() {
             let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
@@ -349,6 +373,7 @@ impl<'a> LogReader<'a> {
     pub fn finish(mut self) -> LogAnalysis {
         let (engine, ambiguous) = self.engine_or_finder();
         self.settle(engine);
+        self.explain_by_place(engine);
         let own_ids: BTreeSet<&str> =
             self.tallies.keys().filter(|(of, _)| Some(*of) == engine).map(|(_, id)| *id).collect();
         // What an engine's own file says of a line replaces what holds for every engine.

@@ -38,6 +38,8 @@ struct Record {
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
+    /// The innermost frames, the innermost first.
+    frames: Vec<String>,
     /// True after a frame that is not indented: the line of code below it is not indented either.
     flat: bool,
     /// The last frame of a traceback, in case that the log ends before the exception.
@@ -122,6 +124,7 @@ impl Records {
         }
         let mut record = self.open.remove(&line.writer).unwrap_or_default();
         for body in line.body.split('\n') {
+            let body = ungrouped(body);
             let failure = |said: &str| UnknownLine {
                 line: number,
                 first: at.map(|moment| moment.text.clone()),
@@ -162,7 +165,7 @@ impl Record {
         // Below a warning stands the line of code that gave it.
         let is_code = body.starts_with("  ") && body.contains(['(', '=']);
         let weak = line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body) && !is_code;
-        let frame = frame(body);
+        let frame = record.add_frame(body);
         // A message of several lines in one: what it ends with is the exception.
         let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());
         // A log may begin in the middle of a traceback: the exception follows.
@@ -197,7 +200,7 @@ impl Record {
             let Some((header, _)) = &mut self.header else { return false };
             let bare = line.header.is_empty();
             if body.starts_with(TRACEBACK) || frame(body).is_some() {
-                (self.traced, self.inside, self.frame, self.flat) = (true, true, frame(body), is_flat(body));
+                (self.traced, self.inside, self.frame, self.flat) = (true, true, self.add_frame(body), is_flat(body));
             } else if bare
                 && header.said.contains(" panicked at")
                 && header.said.ends_with(|c: char| c.is_ascii_digit())
@@ -217,8 +220,8 @@ impl Record {
             }
             return true;
         }
-        let chained = body.contains("the above exception") || body.contains("The above exception");
-        let frame = frame(body);
+        let chained = body.contains("he above exception") || body.contains("ExceptionGroup: ");
+        let frame = self.add_frame(body);
         let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
         let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
         if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
@@ -240,6 +243,7 @@ impl Record {
             let raised = UnknownLine {
                 exception: exception(body).or_else(|| class(body)),
                 place: self.frame.take(),
+                frames: std::mem::take(&mut self.frames),
                 ..failure(body)
             };
             self.innermost.get_or_insert((raised, known));
@@ -257,6 +261,14 @@ impl Record {
         }
         self.last_header.clone_from(&line.header);
         true
+    }
+
+    /// Keeps a frame, above the one that called PyTorch if it is PyTorch's own, and returns its place.
+    fn add_frame(&mut self, body: &str) -> Option<String> {
+        let place = frame(body)?;
+        self.frames.truncate(if body.contains("/torch/") { 3 } else { 0 });
+        self.frames.insert(0, printable(&body.replace('\\', "/")));
+        Some(place)
     }
 
     /// Adds the reason of a failed validation, which stands in an indented line below the exception.
@@ -298,6 +310,11 @@ impl Record {
 pub(super) fn printable(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
     spaced.filter(|c| !c.is_control()).take(CHARS).collect()
+}
+
+/// Returns a line without the bar that Python sets before the exceptions of a group.
+fn ungrouped(body: &str) -> &str {
+    body.strip_prefix("  ").and_then(|rest| rest.trim_start().strip_prefix("| ")).unwrap_or(body)
 }
 
 /// Returns true for a frame without indentation: a copy of a log may have lost it.

@@ -44,6 +44,8 @@ pub(super) struct Tally<'a> {
     first: Option<LogTime>,
     last: Option<LogTime>,
     text: String,
+    /// The exception and its place, if the finding explains it only by that.
+    pub(super) raised: Option<String>,
     pub(super) lately: VecDeque<Timestamp>,
     most_together: u64,
 }
@@ -72,6 +74,7 @@ impl<'a> Tally<'a> {
             first: None,
             last: None,
             text: String::new(),
+            raised: None,
             lately: VecDeque::new(),
             most_together: 0,
         }
@@ -125,7 +128,7 @@ impl<'a> Tally<'a> {
         let harmless = self.most_together <= finding.harmless_up_to || self.harmless == self.count;
         LogMatch {
             id: finding.id.clone(),
-            title: finding.title.clone(),
+            title: self.raised.map_or_else(|| finding.title.clone(), |raised| format!("{}: {raised}", finding.title)),
             meaning: finding.meaning.clone(),
             rank: if harmless { LogRank::Benign } else { finding.rank },
             action: finding.action.clone().filter(|_| !harmless),

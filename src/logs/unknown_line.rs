@@ -28,6 +28,9 @@ pub struct UnknownLine {
     /// True if it did no harm: its process went on to serve, or had been told to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
+    /// The frames that raised it, the innermost first.
+    #[serde(skip)]
+    pub(super) frames: Vec<String>,
     /// The parsed time of the first.
     #[serde(skip)]
     pub at: Option<jiff::Timestamp>,

@@ -24,8 +24,16 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
     for (name, headline) in [
         ("sglang-no-port", "sglang · KV transfer fails because no local port is free"),
         ("tgi-oom", "tgi · the GPU ran out of memory"),
+        (
+            "sglang-exception-group",
+            "sglang · a request failed between the API and the engine: KeyError: 'blue' in openai/serving_chat.py:402",
+        ),
         ("litellm-malformed-tool-call", "litellm · requests cannot be converted for their backend"),
-        ("vllm-assertion", "vllm · AssertionError in offloading/scheduler.py:734; nothing is known about it yet"),
+        (
+            "vllm-assertion",
+            "vllm · the part that moves KV blocks out of the engine failed: AssertionError in \
+             offloading/scheduler.py:734",
+        ),
         ("vllm-store-failed-then-hang", "vllm · KV blocks cannot be written to or read from shared storage"),
         ("vllm-broadcast-timeout", "vllm · the GPUs cannot talk to each other"),
         ("kernel-reset-required", "host · the driver says that the GPU needs a reset"),
@@ -35,13 +43,13 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
         ("vllm-kernel-image-prefixed", "vllm · the image has no code for this GPU"),
         (
             "vllm-chained-in-compose",
-            "vllm · IndexError: index 5 is out of bounds for dimension 0 with size 4 in \
-             sample/rejection_sampler.py:211; nothing is known about it yet",
+            "vllm · the engine's own code met a state that it does not expect: IndexError: index 5 is out \
+             of bounds for dimension 0 with size 4 in sample/rejection_sampler.py:211",
         ),
         (
             "sglang-assertion-in-cri",
-            "sglang · AssertionError: host value of node 17 is set in mem_cache/hiradix_cache.py:402; nothing is known \
-             about it yet",
+            "sglang · the part that moves KV blocks out of the engine failed: AssertionError: host value of \
+             node 17 is set in mem_cache/hiradix_cache.py:402",
         ),
         ("triton-model-in-docker-json", "triton · a model of the repository cannot be loaded"),
         (
@@ -50,11 +58,7 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
         ),
         ("llamacpp-missing-tensor", "llamacpp · the model file cannot be read"),
         ("describe-oom-killed", "vllm · a container went over its memory limit and was killed"),
-        (
-            "ray-worker-disk",
-            "vllm · OSError: [Errno 5] Input/output error: '/weights/model-00003-of-00030.safetensors' in \
-             model_loader/weight_utils.py:300; nothing is known about it yet",
-        ),
+        ("ray-worker-disk", "vllm · the storage below a file does not answer"),
         (
             "dynamo-panic",
             "dynamo · thread 'tokio-runtime-worker' panicked at lib/llm/src/kv_router/indexer.rs:412:17: called \
@@ -76,16 +80,18 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
         ("vllm-ucx-no-transport", "vllm · UCX finds no network that both sides have"),
         (
             "trtllm-pool",
-            "trtllm · ValueError: no pool of 3 fits in pyexecutor/_util.py:410; nothing is known about it yet",
+            "trtllm · the executor's loop met a state that it does not expect: ValueError: no pool of 3 \
+             fits in pyexecutor/_util.py:410",
         ),
         (
             "vllm-worker-division",
-            "vllm · ZeroDivisionError: integer modulo by zero in fused_moe/fused_moe.py:1440; nothing is known about it yet",
+            "vllm · the layers of experts failed: ZeroDivisionError: integer modulo by zero in \
+             fused_moe/fused_moe.py:1440",
         ),
         (
             "sglang-in-journald",
-            "sglang · RuntimeError: plan of 33 pages is larger than the workspace in \
-             attention/flashinfer_backend.py:812; nothing is known about it yet",
+            "sglang · the attention backend failed: RuntimeError: plan of 33 pages is larger than the \
+             workspace in attention/flashinfer_backend.py:812",
         ),
         (
             "tgi-model-type",

@@ -89,7 +89,8 @@ pub enum LogStage {
 pub struct LogFinding {
     /// Its id, unique within the file.
     pub id: String,
-    /// Text of the line, any of these; `*` stands for the varying parts.
+    /// Text of the line, any of these; `*` stands for the varying parts. A text that begins with `File "` is that of a
+    /// frame, and explains an exception that no other text explains by the part of the program that raised it.
     pub lines: Vec<String>,
     /// The title, a clause: `the KV cache got no memory`.
     pub title: String,
