@@ -228,7 +228,7 @@ fn an_event_of_the_cluster_is_not_read_as_words_of_a_router() {
 #[test]
 fn a_line_of_code_in_a_traceback_is_no_message() {
     let text = "(EngineCore pid=9) Traceback (most recent call last):\n\
-                (EngineCore pid=9)   File \"/x/vllm/v1/core/kv.py\", line 7, in check\n\
+                (EngineCore pid=9)   File \"/x/plugin/kv.py\", line 7, in check\n\
                 (EngineCore pid=9)     raise ValueError(\"No available memory for the cache blocks.\")\n\
                 (EngineCore pid=9) ValueError: lost\n";
     assert_eq!(story(text).1, ["ValueError: lost"]);
