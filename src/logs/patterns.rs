@@ -1,19 +1,17 @@
 //! Search of a line for all known texts in one pass, whatever their number.
 
-use regex::{RegexSet, RegexSetBuilder};
+use std::collections::BTreeSet;
+
+use aho_corasick::AhoCorasick;
 
 use knowledge::playbook::{LogFact, LogFile, LogFinding, LogNumbers, LogStage};
-
-/// Memory limits of the compiled patterns and of the search cache; a full cache only makes the search slower.
-const COMPILED_BYTES: usize = 8 << 20;
-const REMEMBERED_BYTES: usize = 8 << 20;
 
 /// The patterns of several log files of the playbooks, compiled once for any number of logs.
 #[derive(Debug)]
 pub struct Patterns<'a> {
     pub(super) files: Vec<&'a LogFile>,
-    /// The compiled set; `None` if it is too large, and each pattern is then searched by itself.
-    set: Option<RegexSet>,
+    /// Finds the texts; `None` if they are too many, and each text is then searched by itself.
+    finder: Option<AhoCorasick>,
     texts: Vec<(&'a str, PatternMeaning<'a>)>,
 }
 
@@ -55,15 +53,13 @@ impl<'a> Patterns<'a> {
                 finding.lines.iter().filter_map(part)
             });
             for (part, text) in known_by.chain(stages).chain(statistics).chain(startup).chain(facts).chain(findings) {
-                parts.push(regex::escape(part));
+                parts.push(part);
                 texts.push((file.logs.as_str(), text));
             }
         }
-        let mut builder = RegexSetBuilder::new(&parts);
         // ASCII is sufficient: engines write their messages in English.
-        let builder = builder.case_insensitive(true).unicode(false);
-        let set = builder.size_limit(COMPILED_BYTES).dfa_size_limit(REMEMBERED_BYTES).build().ok();
-        Self { files, set, texts }
+        let finder = AhoCorasick::builder().ascii_case_insensitive(true).build(&parts).ok();
+        Self { files, finder, texts }
     }
 
     /// Returns true if the lines of this file may be in any engine's log.
@@ -79,9 +75,8 @@ impl<'a> Patterns<'a> {
 
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.
     pub(super) fn of(&self, line: &str) -> Vec<(&'a str, PatternMeaning<'a>)> {
-        match &self.set {
-            Some(set) => set.matches(line).into_iter().filter_map(|i| self.texts.get(i).copied()).collect(),
-            None => self.texts.clone(),
-        }
+        let Some(finder) = &self.finder else { return self.texts.clone() };
+        let found: BTreeSet<usize> = finder.find_overlapping_iter(line).map(|found| found.pattern().as_usize()).collect();
+        found.into_iter().filter_map(|i| self.texts.get(i).copied()).collect()
     }
 }

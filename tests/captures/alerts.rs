@@ -9,6 +9,7 @@ use llm_diagnose_lab::stack;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::names::Names;
 use crate::run;
 use crate::stretch::{self, FAULT, Scrapes};
 
@@ -105,11 +106,11 @@ impl Gpu {
 }
 
 /// Writes a set's series, grouped by name as the format wants it.
-fn history(set: &Set, started: i64) -> anyhow::Result<String> {
+fn history(set: &Set, started: i64, names: Option<&Names>) -> anyhow::Result<String> {
     let mut text = String::new();
     for placed in &set.captures {
         let place: Vec<(&str, &str)> = placed.place.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let capture = run::capture(&run::directory(), &placed.id)?.placed(&place);
+        let capture = run::capture(&run::directory(), &placed.id, names)?.placed(&place);
         stretch::incident(&capture, Scrapes { started, step: 15 }, &mut text);
     }
     set.gpus.iter().for_each(|gpu| gpu.write(started, &mut text));
@@ -183,7 +184,7 @@ fn wrong(alert: &Alert, answer: &Value) -> Option<String> {
 }
 
 /// Asks the program about every alert; returns what is wrong.
-pub(crate) async fn wrong_answers() -> anyhow::Result<Vec<String>> {
+pub(crate) async fn wrong_answers(names: Option<&Names>) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(run::directory().join("alerts.yaml"))?;
     let file: File = serde_saphyr::from_str(&text).context("in alerts.yaml")?;
     let scratch = tempfile::tempdir()?;
@@ -192,7 +193,7 @@ pub(crate) async fn wrong_answers() -> anyhow::Result<Vec<String>> {
     for ((name, set), place) in file.sets.iter().zip(0..) {
         let started = EPOCH + place * APART;
         let path = scratch.path().join(format!("{name}.om"));
-        std::fs::write(&path, history(set, started)?)?;
+        std::fs::write(&path, history(set, started, names)?)?;
         builder = builder.backfill(path);
         times.insert(name, started + FAULT);
     }

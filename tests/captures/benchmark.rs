@@ -102,7 +102,7 @@ pub(crate) async fn run(wanted: &Wanted) -> anyhow::Result<bool> {
             _ => "alone",
         });
         let started = Instant::now();
-        let server = run::serve(&cases, histories).await?;
+        let server = run::serve(&cases, histories, None).await?;
         if wanted.serve {
             kit::index(&cases, &kits)?;
         }

@@ -8,6 +8,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
 
+use crate::names::Names;
+
 /// A stretch of time in Unix seconds, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span {
@@ -44,13 +46,20 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads a file: all its series, or only those of these names.
+    pub(crate) fn read(path: &Path, names: Option<&Names>) -> anyhow::Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut before = None;
         let mut during = None;
         let mut series: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
         for (number, line) in BufReader::new(GzDecoder::new(file)).lines().enumerate() {
             let line = line.with_context(|| format!("cannot read {}", path.display()))?;
+            if let Some(names) = names
+                && !line.starts_with('#')
+                && !line.split_once('{').is_some_and(|(name, _)| names.have(name))
+            {
+                continue;
+            }
             let words: Vec<&str> = line.split(' ').collect();
             let parsed = match words.as_slice() {
                 ["#", "before", from, to] => {

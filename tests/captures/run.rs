@@ -17,6 +17,7 @@ use llm_diagnose_lab::stack;
 use prom::Prometheus;
 use serde::Deserialize;
 
+use crate::names::Names;
 use crate::recording::Capture;
 use crate::stretch::{self, Scrapes};
 
@@ -263,8 +264,8 @@ pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures")
 }
 
-pub(crate) fn capture(directory: &Path, id: &str) -> anyhow::Result<Capture> {
-    Capture::read(&directory.join("data").join(format!("{id}.om.gz")))
+pub(crate) fn capture(directory: &Path, id: &str, names: Option<&Names>) -> anyhow::Result<Capture> {
+    Capture::read(&directory.join("data").join(format!("{id}.om.gz")), names)
 }
 
 /// All cases of a directory, in the order of its `cases.yaml`.
@@ -280,21 +281,24 @@ pub(crate) fn cases(directory: &Path) -> anyhow::Result<Vec<Case>> {
     Ok(file.cases.into_iter().zip(0..).map(placed).collect())
 }
 
-/// A Prometheus with the history of these cases.
-pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Result<stack::Prometheus> {
+/// A Prometheus with the history of these cases: all their series, or only those of these names.
+pub(crate) async fn serve(
+    cases: &[Case],
+    histories: Histories,
+    names: Option<&Names>,
+) -> anyhow::Result<stack::Prometheus> {
     let scratch = tempfile::tempdir()?;
     let mut company = Vec::new();
     if histories == Histories::InCompany {
         for id in COMPANY {
-            company.push(capture(&directory(), id)?.renamed("others-"));
+            company.push(capture(&directory(), id, names)?.renamed("others-"));
         }
     }
     let step = if histories == Histories::SlowScrapes { 60 } else { 15 };
-    let mut builder = stack::Prometheus::builder();
-    for case in cases {
+    let write = |case: &Case| -> anyhow::Result<PathBuf> {
         let when = Scrapes { started: case.started(), step };
         let mut text = String::new();
-        let mut capture_of_case = capture(&case.directory, &case.id)?;
+        let mut capture_of_case = capture(&case.directory, &case.id, names)?;
         if let Some(place) = histories.place(case) {
             let place: Vec<(&str, &str)> = place.iter().map(|(name, value)| (*name, value.as_str())).collect();
             capture_of_case = capture_of_case.placed(&place);
@@ -306,8 +310,16 @@ pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Resul
         text.push_str("# EOF\n");
         let file = scratch.path().join(format!("{}.om", case.id));
         std::fs::write(&file, text)?;
-        builder = builder.backfill(file);
-    }
+        Ok(file)
+    };
+    let files: Vec<PathBuf> = std::thread::scope(|scope| {
+        let write = &write;
+        let parts = cases.chunks(cases.len().div_ceil(AT_ONCE).max(1));
+        let threads: Vec<_> =
+            parts.map(|part| scope.spawn(move || part.iter().map(write).collect::<Vec<_>>())).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<anyhow::Result<_>>()
+    })?;
+    let builder = files.into_iter().fold(stack::Prometheus::builder(), stack::PrometheusBuilder::backfill);
     builder.start().await
 }
 
