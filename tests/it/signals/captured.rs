@@ -43,6 +43,19 @@ fn ranks() -> Vec<Page> {
     let servers = [
         ("ranks-hung", 0, engine(1, 2, 500, 40, 80), engine(1, 2, 6_500, 100, 200)),
         ("ranks-idle", 0, engine(1, 1, 500, 40, 36), engine(1, 1, 6_500, 100, 90)),
+        // One has four times the requests of another: their balancer does not send to whoever has least to do.
+        (
+            "ranks-unbalanced",
+            0,
+            engine(1, 8, 500, 40, 80) + &engine(2, 2, 500, 40, 80),
+            engine(1, 8, 6_500, 100, 560) + &engine(2, 2, 6_500, 100, 200),
+        ),
+        (
+            "ranks-hung-of-three",
+            0,
+            engine(1, 3, 500, 40, 80) + &engine(2, 2, 500, 40, 80),
+            engine(1, 3, 6_500, 100, 240) + &engine(2, 2, 6_500, 100, 200),
+        ),
         ("ranks-stuck", 3, engine(1, 2, 500, 40, 80), engine(1, 2, 6_500, 100, 200)),
     ];
     // 40 clients wait at an API server whose engine does nothing; elsewhere nobody does, or their connections were there
@@ -74,6 +87,8 @@ fn an_engine_that_hangs_is_seen_beside_its_busy_sibling_and_not_beside_one_with_
     let of = |namespace| observed(&[("namespace", namespace)], slot(RANKS) + 60);
     assert_values(&of("ranks-hung"), &[("stalled_ranks", 1.0), ("stalled_requests", 0.0)]);
     assert_values(&of("ranks-idle"), &[("stalled_ranks", 0.0), ("stalled_requests", 0.0)]);
+    assert_values(&of("ranks-unbalanced"), &[("stalled_ranks", 0.0)]);
+    assert_values(&of("ranks-hung-of-three"), &[("stalled_ranks", 1.0)]);
     assert_values(&of("ranks-stuck"), &[("stalled_requests", 3.0)]);
 }
 
@@ -150,6 +165,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("kv_cache_capacity_tokens", 32_768.0),
         ("stalled_requests", 0.0),
         ("stalled_ranks", 0.0),
+        ("replicas_renamed", 0.0),
         ("kv_cache_leased", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
@@ -168,6 +184,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         "spec_accepted_per_draft",
         "external_cache_hit_ratio",
         "outer_cache_failure_rate",
+        "outer_cache_wait",
         "media_cache_hit_ratio",
         "prefill_pool_waiting",
         "decode_pool_waiting",

@@ -268,6 +268,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("preemption_rate", 0.0),
         ("kv_cache_capacity_tokens", 8_192.0),
         ("stalled_requests", 0.0),
+        ("replicas_renamed", 0.0),
         ("kv_cache_leased", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),

@@ -25,7 +25,11 @@ fn asleep() -> String {
 }
 
 fn ranks(waiting: [u32; 4], cache: [f64; 4], tokens: u32) -> String {
-    (0..4).map(|i| engine(i, 10, waiting[i as usize], [tokens, tokens, tokens], cache[i as usize])).collect()
+    busy_ranks(10, waiting, cache, tokens)
+}
+
+fn busy_ranks(running: u32, waiting: [u32; 4], cache: [f64; 4], tokens: u32) -> String {
+    (0..4).map(|i| engine(i, running, waiting[i as usize], [tokens, tokens, tokens], cache[i as usize])).collect()
 }
 
 /// A prefill replica whose finished prompts nobody reads: leases end, and of its transfers the notifications fail.
@@ -98,6 +102,16 @@ fn reserved(first_tokens: u32) -> String {
     )
 }
 
+/// An engine that asks a slower tier for its prompts.
+fn loading(loads: u32) -> String {
+    let of = "engine=\"0\",model_name=\"m\"";
+    engine(0, 1, 3, [700 + loads, 500, loads], 0.6)
+        + &format!(
+            "vllm:kv_offload_lookup_async_delay_seconds_sum{{{of}}} {}\nvllm:kv_offload_lookup_async_delay_seconds_count{{{of}}} {loads}\n",
+            28 * loads
+        )
+}
+
 /// A server of SGLang whose two ranks all tell what they have.
 fn sglang_ranks(tokens: u32) -> String {
     let rank = |rank: u32, waiting: u32| {
@@ -130,6 +144,7 @@ fn shell(bytes: u32, refused: u32) -> String {
 fn cases() -> Vec<Case> {
     let twice = |name, page: String| (name, page.clone(), page);
     let even = [1.0, 0.3, 0.3, 0.4];
+    let half = [0.8, 0.2, 0.3, 0.3];
     vec![
         twice("scheduler-stands", engine(0, 0, 6, [700, 500, 20], 0.0)),
         ("embeddings", engine(0, 5, 3, [0, 500, 20], 0.0), engine(0, 5, 3, [0, 6_500, 80], 0.0)),
@@ -137,6 +152,10 @@ fn cases() -> Vec<Case> {
         twice("asleep", asleep()),
         ("ranks-uneven", ranks([40, 0, 0, 0], [0.5; 4], 100), ranks([40, 0, 0, 0], [0.5; 4], 700)),
         ("ranks-one-full", ranks([2, 2, 2, 2], even, 100), ranks([2, 2, 2, 2], even, 700)),
+        ("ranks-half-full", ranks([0; 4], half, 100), ranks([0; 4], half, 700)),
+        ("ranks-of-tokens", busy_ranks(20, [0; 4], half, 100), busy_ranks(20, [0; 4], half, 700)),
+        ("loading", loading(1), loading(4)),
+        ("renamed", engine(0, 1, 0, [700, 500, 20], 0.1), engine(0, 1, 0, [9, 9, 1], 0.1).replace("\"m\"", "\"n\"")),
         ("leased", leased(0, 0, 0), leased(30, 12, 18)),
         ("fetching", fetching(0), fetching(6)),
         ("without-room", without_room(0), without_room(6)),
@@ -180,10 +199,22 @@ fn nothing_moves_where_requests_wait_and_something_does_where_they_finish() {
 }
 
 #[test]
+fn an_address_that_serves_another_model_and_loads_from_a_slower_tier_are_told() {
+    // Five minutes after its last scrape a series is gone.
+    let renamed = |model| observed(&[("namespace", "renamed"), ("model_name", model)], slot(SLOT) + 330);
+    assert_values(&renamed("m"), &[("replicas_renamed", 1.0)]);
+    assert_values(&renamed("n"), &[("replicas_renamed", 0.0)]);
+    told("loading", &[("outer_cache_wait", 28.0), ("replicas_renamed", 0.0)]);
+}
+
+#[test]
 fn ranks_are_compared_by_all_that_they_have_and_by_their_caches() {
     // 50 of 20 on average.
     told("ranks-uneven", &[("rank_imbalance", 2.5), ("stalled_requests", 0.0)]);
     told("ranks-one-full", &[("rank_imbalance", 2.0)]);
+    // Ten requests a rank differ in length by chance; of twenty 0.8 is twice the mean of 0.4.
+    told("ranks-half-full", &[("rank_imbalance", 1.0)]);
+    told("ranks-of-tokens", &[("rank_imbalance", 2.0)]);
     told("sglang-ranks", &[("rank_imbalance", 32.0 / 20.0)]);
 }
 
