@@ -113,7 +113,8 @@ impl Errors {
             self.add(failure);
         }
         let found = |one: &UnknownLine| one.frames.iter().find_map(|frame| explained(frame));
-        let placed: Vec<_> = self.shapes.values().filter_map(|one| Some((one.clone(), found(one)?))).collect();
+        let mut placed: Vec<_> = self.shapes.values().filter_map(|one| Some((one.clone(), found(one)?))).collect();
+        placed.sort_by_key(|(one, _)| one.line);
         placed.iter().for_each(|(one, _)| self.count -= one.count);
         self.shapes.retain(|_, one| !placed.iter().any(|(placed, _)| placed.line == one.line));
         placed

@@ -125,6 +125,9 @@ pub struct LogMatch {
     pub last: Option<String>,
     /// The first line, truncated.
     pub text: String,
+    /// The error, if the finding explains it by its place alone: no text says what it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<UnknownLine>,
     /// The reference of the finding.
     pub source: String,
 }
@@ -230,6 +233,8 @@ impl<'a> LogReader<'a> {
         // A line of code that a traceback quotes is no message.
         let is_code = parsed.body.trim_start().starts_with("raise ");
         let is_quote = record::quotes(&parsed.body);
+        // A prompt in a log may hold any text.
+        let is_prompt = line.contains("prompt: ");
         for (of, text) in self.patterns.of(line) {
             match text {
                 // A line may quote another engine; its own name stands first.
@@ -248,7 +253,10 @@ impl<'a> LogReader<'a> {
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 PatternMeaning::Finding(_, place) if place.starts_with("File \"") => {}
                 PatternMeaning::Finding(finding, pattern)
-                    if counts && !is_code && (!is_quote || self.patterns.anywhere(of)) =>
+                    if counts
+                        && !is_code
+                        && !(is_prompt && parsed.level == LineLevel::Lower)
+                        && (!is_quote || self.patterns.anywhere(of)) =>
                 {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific; of equal ones the last wins.
@@ -293,8 +301,7 @@ impl<'a> LogReader<'a> {
         let is_warning = parsed.level == LineLevel::Lower;
         // What any log may hold begins no stage of an engine.
         let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
-        // A prompt in a log may hold any text.
-        let marks = if line.contains("prompt: ") { Vec::new() } else { marks };
+        let marks = if is_prompt { Vec::new() } else { marks };
         let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
         let mark = mark.max_by_key(|(_, stage)| *stage);
         let works = works.into_iter().any(of_engine);
@@ -352,12 +359,12 @@ impl<'a> LogReader<'a> {
             places.max_by_key(|(length, ..)| *length)
         };
         for (error, (_, of, finding)) in self.errors.take_placed(explained) {
-            let at = error.first.map(|text| LogTime { text, at: error.at });
+            let at = error.first.clone().map(|text| LogTime { text, at: error.at });
             let (number, is_harmless) = (error.line, error.harmless);
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             tally.add(Occurrence { number, at, text: &error.text, is_warning: false, is_harmless });
-            let place = error.place.map(|place| format!(" in {place}")).unwrap_or_default();
-            tally.raised.get_or_insert(error.said + &place);
+            tally.repeat(error.count - 1, is_harmless);
+            tally.raised.get_or_insert(error);
         }
     }
 

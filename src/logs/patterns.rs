@@ -76,7 +76,8 @@ impl<'a> Patterns<'a> {
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.
     pub(super) fn of(&self, line: &str) -> Vec<(&'a str, PatternMeaning<'a>)> {
         let Some(finder) = &self.finder else { return self.texts.clone() };
-        let found: BTreeSet<usize> = finder.find_overlapping_iter(line).map(|found| found.pattern().as_usize()).collect();
+        let found: BTreeSet<usize> =
+            finder.find_overlapping_iter(line).map(|found| found.pattern().as_usize()).collect();
         found.into_iter().filter_map(|i| self.texts.get(i).copied()).collect()
     }
 }

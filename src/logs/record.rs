@@ -266,7 +266,7 @@ impl Record {
     /// Keeps a frame, above the one that called PyTorch if it is PyTorch's own, and returns its place.
     fn add_frame(&mut self, body: &str) -> Option<String> {
         let place = frame(body)?;
-        self.frames.truncate(if body.contains("/torch/") { 3 } else { 0 });
+        self.frames.truncate(if body.contains("-packages/torch/") { 3 } else { 0 });
         self.frames.insert(0, printable(&body.replace('\\', "/")));
         Some(place)
     }

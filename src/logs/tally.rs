@@ -10,6 +10,7 @@ use knowledge::signal::Unit;
 
 use super::moment::LogTime;
 use super::record::printable;
+use super::unknown_line::UnknownLine;
 use super::{LogMatch, LogValueSummary};
 
 /// The time within which repetitions are counted together, for lines that are harmless in small numbers.
@@ -44,8 +45,8 @@ pub(super) struct Tally<'a> {
     first: Option<LogTime>,
     last: Option<LogTime>,
     text: String,
-    /// The exception and its place, if the finding explains it only by that.
-    pub(super) raised: Option<String>,
+    /// The error, if the finding explains it by its place alone.
+    pub(super) raised: Option<UnknownLine>,
     pub(super) lately: VecDeque<Timestamp>,
     most_together: u64,
 }
@@ -108,6 +109,12 @@ impl<'a> Tally<'a> {
         self.last = at;
     }
 
+    /// Counts an occurrence `times` more, which came later.
+    pub(super) fn repeat(&mut self, times: u64, is_harmless: bool) {
+        self.count += times;
+        self.harmless += if is_harmless { times } else { 0 };
+    }
+
     /// Counts warnings as harmless: the process that began at the line `since` serves now.
     pub(super) fn survived(&mut self, since: u64) {
         // A sign of the start tells how it serves: without a template, without room for the longest request.
@@ -128,7 +135,8 @@ impl<'a> Tally<'a> {
         let harmless = self.most_together <= finding.harmless_up_to || self.harmless == self.count;
         LogMatch {
             id: finding.id.clone(),
-            title: self.raised.map_or_else(|| finding.title.clone(), |raised| format!("{}: {raised}", finding.title)),
+            title: finding.title.clone(),
+            raised: self.raised,
             meaning: finding.meaning.clone(),
             rank: if harmless { LogRank::Benign } else { finding.rank },
             action: finding.action.clone().filter(|_| !harmless),

@@ -87,9 +87,9 @@ fn story(report: &LogAnalysis, words: &Phrases) -> String {
 fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
     match event {
         LogEvent::Known(found) if found.rank == LogRank::Sign => {
-            words.text("logs-sign", &[("title", found.title.as_str().into()), ("n", found.count.into())])
+            words.text("logs-sign", &[("title", title(found, words).into()), ("n", found.count.into())])
         }
-        LogEvent::Known(found) => found.title.clone(),
+        LogEvent::Known(found) => title(found, words),
         LogEvent::Unknown(unknown) => {
             let said: String = unknown.said.chars().take(SAID).collect();
             let place = unknown.place.clone().unwrap_or_default();
@@ -97,6 +97,15 @@ fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
             words.text("logs-unknown-said", &pieces)
         }
     }
+}
+
+/// Returns the title of a finding, with the error that it explains by its place alone.
+fn title(found: &LogMatch, words: &Phrases) -> String {
+    let Some(raised) = &found.raised else { return found.title.clone() };
+    let said: String = raised.said.trim_end_matches(['.', ':']).chars().take(SAID).collect();
+    let place = raised.place.clone().unwrap_or_default();
+    let pieces = [("title", found.title.as_str().into()), ("said", said.into())];
+    words.text("logs-by-place", &[&pieces[..], &[("placed", place.len().into()), ("place", place.into())]].concat())
 }
 
 /// Tells the first error of one of several logs.
@@ -270,7 +279,7 @@ fn finding(found: &LogMatch, words: &Phrases) -> Line {
     let pieces = [
         ("timed", usize::from(!when.is_empty()).into()),
         ("when", when.into()),
-        ("title", found.title.as_str().into()),
+        ("title", title(found, words).into()),
         ("rank", words.text(rank, &[]).into()),
         ("count", found.count.into()),
         ("line", found.line.to_string().into()),

@@ -13,6 +13,10 @@ logs-unknown-said = { $said }{ $placed ->
     [0] {""}
    *[other] {" "}in { $place }
   }; nothing is known about it yet
+logs-by-place = { $title }: { $said }{ $placed ->
+    [0] {""}
+   *[other] {" "}in { $place }
+  }
 logs-then = { $first }; then { $then }
 logs-any-engine = engine not recognised
 logs-unknown-title = Error lines that are not known

@@ -13,7 +13,7 @@ use knowledge::signal::{EngineKind, Signal};
 /// The signal for the wanted number of replicas.
 const REPLICAS_WANTED: &str = "replicas_wanted";
 /// The signals whose rows are autoscalers.
-const AUTOSCALERS: [&str; 3] = ["autoscaler_at_max", "autoscaler_blind", "autoscaler_content"];
+const AUTOSCALERS: [&str; 2] = ["autoscaler_at_max", "autoscaler_blind"];
 /// The prefix that KEDA puts before a ScaledObject's name for its autoscaler.
 /// Source: <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 const KEDA: &str = "keda-hpa-";

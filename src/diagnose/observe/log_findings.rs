@@ -75,7 +75,11 @@ pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Times
 fn known(finding: &LogMatch) -> LogError {
     LogError {
         id: finding.id.clone(),
-        title: finding.title.clone(),
+        // An exception's text may hold a client's words.
+        title: match &finding.raised {
+            Some(raised) => format!("{}: {}", finding.title, unknown(raised).title),
+            None => finding.title.clone(),
+        },
         line: finding.line,
         when: finding.first.clone(),
         action: finding.action.clone(),

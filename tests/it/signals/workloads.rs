@@ -52,10 +52,9 @@ pub(super) fn history() -> String {
         format!("deployment=\"{deployment}\",condition=\"ReplicaFailure\",status=\"true\",reason=\"FailedCreate\"")
     };
     lines.extend(series("kube_deployment_status_condition", &refused("m"), |_| 1.0));
-    // One autoscaler reads no metric, one reads another and wants no more, one is off because its target has no replicas,
-    // one is of another workload.
+    // One autoscaler reads no metric, one is off because its target has no replicas, one works.
     for (name, target, active, current) in
-        [("m", "m", 0.0, 3.0), ("m-too", "m", 1.0, 3.0), ("off", "off", 0.0, 0.0), ("works", "works", 1.0, 2.0)]
+        [("m", "m", 0.0, 3.0), ("off", "off", 0.0, 0.0), ("works", "works", 1.0, 2.0)]
     {
         let own = format!("horizontalpodautoscaler=\"{name}\"");
         for (status, value) in [("true", active), ("false", 1.0 - active)] {
@@ -95,7 +94,6 @@ fn a_cluster_tells_of_autoscalers_probes_refusals_growing_memory_and_free_gpus()
         &seen,
         &[
             ("autoscaler_blind", 1.0),
-            ("autoscaler_content", 1.0),
             ("scale_changes", 3.0),
             ("scale_downs", 3.0),
             ("readiness_flaps", 1.0),
