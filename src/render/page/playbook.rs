@@ -168,7 +168,8 @@ impl<'a> Drawing<'a> {
                 if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
             return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::verdict_state(*verdict, facts::verdict(*verdict, self.words)))) } } };
         }
-        let key = format!("{}/{}", path.join("/"), node.id);
+        // A node is drawn in full once on a page.
+        let key = format!("{}/{}", path.first().unwrap_or(&node.id), node.id);
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.changed(node.id))
