@@ -235,6 +235,7 @@ impl<'a> LogReader<'a> {
         let is_quote = record::quotes(&parsed.body);
         // A prompt in a log may hold any text.
         let is_prompt = line.contains("prompt: ");
+        let explains = counts && !is_code && !(is_prompt && parsed.level == LineLevel::Lower);
         for (of, text) in self.patterns.of(line) {
             match text {
                 // A line may quote another engine; its own name stands first.
@@ -252,12 +253,7 @@ impl<'a> LogReader<'a> {
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 PatternMeaning::Finding(_, place) if place.starts_with("File \"") => {}
-                PatternMeaning::Finding(finding, pattern)
-                    if counts
-                        && !is_code
-                        && !(is_prompt && parsed.level == LineLevel::Lower)
-                        && (!is_quote || self.patterns.anywhere(of)) =>
-                {
+                PatternMeaning::Finding(finding, pattern) if explains && (!is_quote || self.patterns.anywhere(of)) => {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific; of equal ones the last wins.
                     if let Some(length) = pattern_matched(pattern, lower)
