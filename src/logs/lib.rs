@@ -359,7 +359,7 @@ impl<'a> LogReader<'a> {
             let (number, is_harmless) = (error.line, error.harmless);
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             tally.add(Occurrence { number, at, text: &error.text, is_warning: false, is_harmless });
-            tally.repeat(error.count - 1, is_harmless);
+            tally.repeat(error.count.saturating_sub(1), is_harmless);
             tally.raised.get_or_insert(error);
         }
     }

@@ -220,7 +220,8 @@ impl Record {
             }
             return true;
         }
-        let chained = body.contains("he above exception") || body.contains("ExceptionGroup: ");
+        let chained =
+            ["the above exception", "The above exception", "ExceptionGroup: "].iter().any(|text| body.contains(text));
         let frame = self.add_frame(body);
         let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
         let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
