@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
 use super::facts::join_non_empty;
-use super::incident_message::{is_critical, is_warning, pool_labels, symptom_or_alert_name};
+use super::headline::{is_critical, is_warning, pool_labels, symptom_or_alert_name};
 use super::{IncidentView, Phrases};
 use findings::scope::pool_name;
 use knowledge::alert::Labels;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::incident_message::{FLAPS, hit, is_critical};
+use super::headline::is_critical;
+use super::symptom::{FLAPS, hit};
 use super::{IncidentView, Phrases};
 use findings::{SymptomVerdict, Verdict};
 use knowledge::alert::AlertStatus;

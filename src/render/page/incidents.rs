@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::html::pill;
 use super::{Page, UpdateMode};
-use crate::{IncidentView, Phrases, facts, incident_message};
+use crate::{IncidentView, Phrases, facts, headline};
 use findings::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock;
@@ -117,14 +117,14 @@ pub struct IncidentRow {
 impl IncidentRow {
     /// Builds the row of an incident.
     pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Phrases) -> Self {
-        let tone = incident_message::tone(view);
+        let tone = headline::tone(view);
         let ended = view.resolved_at.unwrap_or(now);
         Self {
             id: view.id.to_owned(),
             tone,
-            state: incident_message::state(view, words),
-            what: incident_message::symptom_or_alert_name(view),
-            whom: incident_message::affected_pool(view),
+            state: headline::state(view, words),
+            what: headline::symptom_or_alert_name(view),
+            whom: headline::affected_pool(view),
             why: view.diagnosis.map(|diagnosis| facts::chain_summary(diagnosis, words)).unwrap_or_default(),
             started_at: view.started_at,
             when: short_time(view.started_at, now),

@@ -1,7 +1,7 @@
 //! The first section of a report, readable in thirty seconds by a person who did not follow the incident.
 
 use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
-use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency, own_alert};
+use crate::{IncidentView, Phrases, facts, full_diagnosis, headline, latency, own_alert, symptom};
 use findings::{Diagnosis, Outcome, SymptomVerdict};
 use knowledge::clock;
 use message::{Block, Line, StateStyle, TextSpan};
@@ -15,7 +15,7 @@ pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -
             let (tone, key) = full_diagnosis::verdict_tone(diagnosis);
             (tone, words.text(key, &[]))
         }
-        None => (incident_message::tone(view), incident_message::state(view, words)),
+        None => (headline::tone(view), headline::state(view, words)),
     };
     let id = (!view.id.is_empty()).then(|| Line::default().code(view.id));
     let state = Line::default().state(StateStyle::of(tone), state);
@@ -35,7 +35,7 @@ pub(super) fn summary(
             let labels = diagnosis.scope.labels.iter().map(|(name, value)| TextSpan::Code(format!("{name}={value}")));
             Line(labels.flat_map(|label| [label, TextSpan::Plain(" ".to_owned())]).collect())
         }
-        None => plain(incident_message::affected_pool(view)),
+        None => plain(headline::affected_pool(view)),
     };
     let failed = report.parts.iter().filter(|part| part.stage.is_trouble());
     let failed: Vec<&str> = failed.map(|part| part.name.as_str()).collect();
@@ -61,14 +61,14 @@ pub(super) fn summary(
 fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let resolved = view.resolved_at.is_some();
     let mut lines = match (view.diagnosis, view.because) {
-        (Some(diagnosis), _) => incident_message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
+        (Some(diagnosis), _) => symptom::lines(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
         (None, Some(_)) if resolved => vec![words.line("report-not-diagnosed", &[])],
         (None, Some(_)) => vec![words.line("looking", &[])],
         (None, None) => own_alert::undiagnosed(view, words).1.into_iter().take(1).collect(),
     };
     let latency = view.diagnosis.and_then(|diagnosis| latency::parts_with_share(diagnosis, resolved, words));
-    let cost = report.incident.as_ref().and_then(|incident| incident_message::meanwhile(&incident.impact?, words));
-    lines.extend(latency.into_iter().chain(cost).chain(incident_message::flapping(view, words)));
+    let cost = report.incident.as_ref().and_then(|incident| symptom::meanwhile(&incident.impact?, words));
+    lines.extend(latency.into_iter().chain(cost).chain(symptom::flapping(view, words)));
     lines
 }
 

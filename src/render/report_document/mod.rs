@@ -12,7 +12,7 @@ mod why;
 
 use super::document::{Document, SectionKey};
 use super::page::PageActs;
-use super::{IncidentView, Phrases, incident_message};
+use super::{IncidentView, Phrases, headline};
 use knowledge::alert::AlertStatus;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line};
 use report::Report;
@@ -93,7 +93,7 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
         let folding = if medium == Medium::Page { folding } else { Never };
         BlockGroup { key: key.as_str().to_owned(), title, folding, parts }
     };
-    let title = incident_message::symptom_or_alert_name(&view);
+    let title = headline::symptom_or_alert_name(&view);
     let document = Document {
         headline: report.headline.clone(),
         above: head::above(report, &view, words),
