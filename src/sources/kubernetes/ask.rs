@@ -196,7 +196,9 @@ impl ApiSession<'_> {
             }
         };
         self.stream(path, query, what, take).await?;
-        serde_json::from_slice(&body).map_err(|error| Failure::Garbage(words(&error.to_string())))
+        // By way of a value: a pod has hundreds of fields, and a second reader of them would be most of this crate.
+        let garbage = |error: serde_json::Error| Failure::Garbage(words(&error.to_string()));
+        serde_json::from_value(serde_json::from_slice(&body).map_err(garbage)?).map_err(garbage)
     }
 
     /// Reads an object by its name.
