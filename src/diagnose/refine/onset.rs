@@ -85,6 +85,8 @@ pub(crate) async fn trace(
         let held =
             moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
+            let is_standstill = library.signals.get(&e.signal).is_some_and(|signal| signal.standstill);
+            let since = if is_standstill { clock::before(since, window) } else { since };
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }

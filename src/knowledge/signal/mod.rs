@@ -133,6 +133,9 @@ pub struct Signal {
     /// say nothing, for their series may be in that part.
     #[serde(default)]
     pub by_absence: bool,
+    /// True if it is seen only once nothing has moved for a whole window: it began a window earlier.
+    #[serde(default)]
+    pub standstill: bool,
     /// An explanation in one or two sentences, for a reader who is new to it.
     pub meaning: String,
 }
