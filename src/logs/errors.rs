@@ -125,6 +125,11 @@ impl Errors {
         for failure in self.records.finish() {
             self.add(failure);
         }
+        let is_told = failed.is_none_or(|failed| failed.root);
+        if is_told || self.shapes.values().any(|one| !one.suspect && !one.harmless) {
+            self.count -= self.shapes.values().filter(|one| one.suspect).map(|one| one.count).sum::<u64>();
+            self.shapes.retain(|_, one| !one.suspect);
+        }
         // It says only that something failed.
         if let Some(cut) = self.cut.take().filter(|_| failed.is_none() && self.shapes.is_empty()) {
             self.add(UnknownLine { cut: false, ..cut });
@@ -155,9 +160,9 @@ pub(super) struct Failed {
     pub(super) root: bool,
 }
 
-/// Ranks an error for quoting: the end of a process counts more than a frequent error.
-fn rank(one: &UnknownLine) -> (bool, std::cmp::Reverse<u64>) {
-    (!one.fatal, std::cmp::Reverse(one.count))
+/// Ranks an error for quoting: the end of a process counts more than a frequent error, and that more than a warning.
+fn rank(one: &UnknownLine) -> (bool, bool, std::cmp::Reverse<u64>) {
+    (one.suspect, !one.fatal, std::cmp::Reverse(one.count))
 }
 
 /// Returns the first error that did harm: before the root error of the failure, or around what follows from it; else the

@@ -33,14 +33,14 @@ pub(super) fn epoch(line: &str) -> Option<LogTime> {
     Some(LogTime { text: at.strftime("%Y-%m-%d %H:%M:%S").to_string(), at: Some(at) })
 }
 
-/// A time with its date: ISO, vLLM's without the year, glog's, TensorRT-LLM's, syslog's and `dmesg -T`.
+/// A time with its date: ISO, vLLM's without the year, glog's, TensorRT-LLM's, syslog's, `dmesg -T` and Kibana's.
 static WRITTEN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let dates = [
         r"(?P<y1>\d{4})[-/](?P<m1>\d\d)[-/](?P<d1>\d\d)[T ]",
         r"(?P<m2>\d\d)-(?P<d2>\d\d)[T ]",
         r"\b[IWEF](?P<m3>\d\d)(?P<d3>\d\d) ",
         r"(?P<m4>\d\d)/(?P<d4>\d\d)/(?P<y4>\d{4})-",
-        r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<d5>[ \d]\d) ",
+        r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<d5>[ \d]?\d)(?:, (?P<y2>\d{4}) @)? ",
     ];
     Regex::new(&format!(r"(?:^|(?:{}))(?P<time>\d\d:\d\d:\d\d)(?: (?P<y5>\d{{4}})\])?", dates.join("|"))).ok()
 });
@@ -127,6 +127,7 @@ mod tests {
             ("2026/11/20 03:02:11 [error] x", "2026/11/20 03:02:11"),
             ("Nov  2 03:02:11 node-a kernel: x", "Nov  2 03:02:11"),
             ("[Fri Nov 20 03:02:11 2026] NVRM: x", "Nov 20 03:02:11"),
+            ("Nov 2, 2026 @ 03:02:11.892    [rank8]:[W1102 03:02:11.4 x.cpp:1] x", "Nov 2, 2026 @ 03:02:11"),
         ];
         for (line, text) in lines {
             let moment = of(line, None).unwrap();

@@ -87,6 +87,18 @@ static WEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:failed|failure|fatal|aborted|crashed|segfault|exception|timed out|unreachable|refused|unable to|could not|cannot|out of memory|core dumped|error)\b|[A-Za-z](?:Error|Exception)\b").ok()
 });
 
+/// Warnings that another program has failed.
+static ENDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)\b(?:exited with error|terminated unexpectedly|exit(?:ed)?(?: with)? (?:status|code):? (?:0x)?0*[1-9])",
+    )
+    .ok()
+});
+
+/// A warning that quotes an exception.
+static SUSPECT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"[A-Za-z](?:Error|Exception)(?:\(['"]|: )"#).ok());
+
 /// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
 static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b"#).ok()
@@ -164,7 +176,10 @@ impl Record {
             || (line.level == LineLevel::None && (exception.is_some() || has(&STRONG, body)));
         // Below a warning stands the line of code that gave it.
         let is_code = body.starts_with("  ") && body.contains(['(', '=']);
-        let weak = line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body) && !is_code;
+        let is_lower = line.level == LineLevel::Lower;
+        let suspect = is_lower && has(&SUSPECT, body);
+        let weak = (line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body) && !is_code)
+            || (is_lower && (suspect || has(&ENDED, body)));
         let frame = record.add_frame(body);
         // A message of several lines in one: what it ends with is the exception.
         let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());
@@ -180,7 +195,7 @@ impl Record {
             && !cut
             && (strong || weak || (record.traced && known.is_some()))
         {
-            record.header = Some((UnknownLine { exception, weak: !strong, ..failure(said) }, known));
+            record.header = Some((UnknownLine { exception, weak: !strong, suspect, ..failure(said) }, known));
         }
         record
     }

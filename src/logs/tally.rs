@@ -35,7 +35,7 @@ pub(super) struct Occurrence<'a> {
 /// The occurrences of a finding.
 #[derive(Debug)]
 pub(super) struct Tally<'a> {
-    finding: &'a LogFinding,
+    pub(super) finding: &'a LogFinding,
     count: u64,
     /// Number of those that did no harm.
     harmless: u64,

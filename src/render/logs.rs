@@ -159,19 +159,22 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
     } else {
         parts.extend(about.into_iter().map(Block::Paragraph));
     }
-    let mut began = Vec::new();
-    if let Some(unknown) = &report.unknown.began {
-        began.push(place(unknown.line, unknown.first.as_deref(), &unknown.text, words));
-        began.extend(unknown.place.iter().map(|place| words.line("logs-raised", &[("place", place.as_str().into())])));
-    }
-    if let Some(root) = report.root() {
-        began.push(place(root.line, root.first.as_deref(), &root.text, words));
-        began.push(Line::default().plain(root.meaning.clone()));
-    }
-    parts.push(Block::Section(title("logs-first-root"), began));
-    if let Some(action) = report.root().and_then(|root| root.action.as_ref()) {
-        parts.push(Block::Steps(title("do-now"), vec![Line::of(action)]));
-    }
+    let story = report.story();
+    let began = story.iter().flat_map(|event| match event {
+        LogEvent::Unknown(one) => {
+            let raised = one.place.iter().map(|place| words.line("logs-raised", &[("place", place.as_str().into())]));
+            [place(one.line, one.first.as_deref(), &one.text, words)].into_iter().chain(raised).collect::<Vec<_>>()
+        }
+        LogEvent::Known(one) => {
+            vec![place(one.line, one.first.as_deref(), &one.text, words), Line::default().plain(one.meaning.clone())]
+        }
+    });
+    parts.push(Block::Section(title("logs-first-root"), began.collect()));
+    let action = |event: &LogEvent<'_>| match event {
+        LogEvent::Known(found) => found.action.as_ref().map(|action| Line::of(action)),
+        LogEvent::Unknown(_) => None,
+    };
+    parts.push(Block::Steps(title("do-now"), story.iter().filter_map(action).collect()));
     let mut found: Vec<&LogMatch> = report.findings.iter().collect();
     // Harmless findings come last; the others stay in order.
     found.sort_by_key(|found| found.rank == LogRank::Benign);

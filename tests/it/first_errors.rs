@@ -1,5 +1,6 @@
 //! Logs whose first error is the answer, known or not, in many dresses; `tests/fixtures/logs`.
 
+use knowledge::playbook::LogRank;
 use logs::{LogEvent, LogReader, NamedLogAnalysis, Patterns};
 use message::Tone;
 use render::{Phrases, logs, terminal};
@@ -125,7 +126,7 @@ fn a_log_of_consequences_alone_names_no_cause() {
     let consequences = read("vllm-consequences");
     assert_eq!((consequences.report.unknown.count, consequences.report.story()), (0, Vec::new()));
     let (headline, _) = told(&[consequences]);
-    assert!(headline.contains("what killed it is not in this log"), "{headline}");
+    assert!(headline.contains("only consequences of a failure stand in this log"), "{headline}");
 }
 
 #[test]
@@ -240,4 +241,55 @@ fn a_reason_below_an_exception_explains_it() {
                 (APIServer pid=7)   Value error, no such dtype [type=value_error, input_value=ArgsKwargs(())]\n\
                 (APIServer pid=7) INFO 08-20 09:33:01 [api_server.py:1787] vLLM API server version 0.10.1\n";
     assert_eq!(story(text).1, ["settings-refused"]);
+}
+
+#[test]
+fn a_sign_alone_is_told_with_its_line_its_meaning_and_its_step() {
+    let line = "15:02:00 - LiteLLM Proxy:ERROR: a.py:7 - litellm.proxy.a(): Exception occured - No connected db.";
+    let report = LogReader::new(&Patterns::new(library().logs.values())).text(line);
+    let read = NamedLogAnalysis { name: "a.log".to_owned(), pod: None, container: None, cut: false, report };
+    let (headline, text) = told(&[read]);
+    assert_eq!(headline, "litellm · the proxy has no database");
+    for part in ["`15:02:00 - LiteLLM Proxy:ERROR: a.py:7", "It knows no key", "`GET /health/readiness`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn colours_that_lost_their_escape_character_are_no_words() {
+    let line = "[2m2026-11-21T18:00:01Z[0m [31mERROR[0m [2mdynamo_runtime::x[0m[2m:[0m boom of [5m]";
+    assert_eq!(story(line), (Some("dynamo".to_owned()), vec!["dynamo_runtime::x: boom of [5m]".to_owned()]));
+    let query = "(EngineCore pid=9) ERROR 08-20 09:33:01 [a.py:7] no data for rate(x[5m])";
+    assert_eq!(story(query).1, ["no data for rate(x[5m])"]);
+}
+
+#[test]
+fn a_warning_that_quotes_an_exception_tells_where_only_consequences_follow() {
+    let warning = "(EngineCore pid=9) WARNING 08-20 09:33:01 [i.py:2] Failed to load plugin: OddError('no symbol q')";
+    let end = "(EngineCore pid=9) ERROR 08-20 09:33:09 [core.py:966] EngineCore failed to start.";
+    let said = "Failed to load plugin: OddError('no symbol q')";
+    assert_eq!(story(&format!("{warning}\n{end}\n")).1, [said]);
+    let own = "(EngineCore pid=9) ERROR 08-20 09:33:05 [core.py:7] StrangeError: boom";
+    assert_eq!(story(&format!("{warning}\n{own}\n{end}\n")).1, ["StrangeError: boom"]);
+    assert_eq!(story(&format!("{warning}\n")).1, [""; 0], "a warning alone is no failure");
+}
+
+#[test]
+fn a_warning_that_a_program_has_failed_is_an_error() {
+    let line = "[2026-02-05T07:23:24Z][inference][W] Backend running m exited with error: exit status 0xc0000135";
+    assert_eq!(story(line).1, ["Backend running m exited with error: exit status 0xc0000135"]);
+    assert_eq!(story("[2026-02-05T07:23:24Z][inference][W] worker exited with code 0").1, [""; 0]);
+}
+
+#[test]
+fn what_follows_from_a_finding_above_is_its_consequence() {
+    let cause = "E0120 08:28:09.4 20 model_lifecycle.cc:654] \"failed to load 'm' version 1: Invalid argument: unable to find \
+                 backend library for backend 'b', try specifying runtime on the model configuration.\"";
+    let then = "I0120 08:28:09.5 20 model_lifecycle.cc:789] \"failed to load 'm'\"";
+    let of = |text: &str| LogReader::new(&Patterns::new(library().logs.values())).text(text);
+    let ranks = |text: &str| of(text).findings.iter().map(|one| (one.id.clone(), one.rank)).collect::<Vec<_>>();
+    let missing = ("backend-missing".to_owned(), LogRank::Root);
+    let not_loaded = |rank| ("model-not-loaded".to_owned(), rank);
+    assert_eq!(ranks(&format!("{cause}\n{then}\n")), [missing, not_loaded(LogRank::Secondary)]);
+    assert_eq!(ranks(then), [not_loaded(LogRank::Root)], "alone it is the root");
 }

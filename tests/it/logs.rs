@@ -124,7 +124,7 @@ fn a_death_without_its_cause_says_that_the_cause_is_not_in_this_log() {
     let output = read(tail.as_bytes(), &[]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("what killed it is not in this log"), "{text}");
+    assert!(text.contains("what began it was written before, or elsewhere"), "{text}");
 }
 
 #[test]

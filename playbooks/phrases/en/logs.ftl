@@ -34,7 +34,7 @@ logs-unknown-line = { $n ->
     [one] line { $line }: { $text }
    *[other] line { $line }, { $n } times with other numbers: { $text }
 }
-logs-secondary-only = { $engine } · the engine is gone, and what killed it is not in this log: look at what was written before
+logs-secondary-only = { $engine } · only consequences of a failure stand in this log: what began it was written before, or elsewhere
 logs-span = { $lines ->
     [one] 1 line
    *[other] { $lines } lines

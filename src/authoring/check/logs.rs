@@ -46,6 +46,11 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         {
             say(Lint::LogCause, cause, format!("there is no playbook or cause `{cause}`"));
         }
+        let known = |of: &LogFile, id: &String| of.findings.iter().any(|finding| finding.id == *id);
+        let anywhere = || library.logs.values().filter(|of| of.anywhere);
+        for id in finding.follows.iter().filter(|id| !known(log, id) && !anywhere().any(|of| known(of, id))) {
+            say(Lint::LogFollows, id, format!("there is no finding `{id}` in this file or in those of any log"));
+        }
         if let Some(signal) = &finding.tells {
             let log_signals =
                 |(name, signal): (&String, &knowledge::signal::Signal)| signal.is_of_log().then(|| name.clone());

@@ -82,6 +82,7 @@ lints! {
     LogEngine = "log/engine" => Unused,
     LogExample = "log/example" => Used,
     LogFact = "log/fact" => Used,
+    LogFollows = "log/follows" => Unused,
     LogNumbers = "log/numbers" => Used,
     LogPattern = "log/pattern" => Used,
     LogSource = "log/source" => Used,

@@ -111,6 +111,9 @@ pub struct LogFinding {
     /// Harmless up to this number of times within ten minutes; above, `rank` holds.
     #[serde(default)]
     pub harmless_up_to: u64,
+    /// Ids of findings of the same file or of any log: after one of them it is a consequence, whatever its rank.
+    #[serde(default)]
+    pub follows: Vec<String>,
     /// The engine and versions: `vllm >= 0.28`; all if unset.
     pub engine: Option<String>,
     /// Real lines that it must match.

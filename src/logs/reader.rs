@@ -1,0 +1,337 @@
+//! The reader of a log: line by line, in constant memory, to its analysis.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use regex::{Captures, Regex};
+
+use super::errors::{Errors, Failed};
+use super::life::{Life, StageLine};
+use super::line::{LineLevel, LogLine};
+use super::moment::{self, LogTime};
+use super::patterns::{PatternMeaning, Patterns};
+use super::tally::{Occurrence, Readings, Tally};
+use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, record, story};
+use knowledge::playbook::{LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
+
+/// A line-by-line analyser of a log.
+#[derive(Debug)]
+pub struct LogReader<'a> {
+    patterns: &'a Patterns<'a>,
+    within: Option<[Timestamp; 2]>,
+    now: Option<LogTime>,
+    known_lines: BTreeMap<&'a str, u64>,
+    pub(super) lines: u64,
+    from: Option<LogTime>,
+    to: Option<LogTime>,
+    pub(super) tallies: BTreeMap<(&'a str, &'a str), Tally<'a>>,
+    pub(super) numbers: BTreeMap<(&'a str, bool, &'a str), Readings<'a>>,
+    starts: BTreeMap<&'a str, Start>,
+    life: Life,
+    errors: Errors,
+    /// The errors with the explanations of one file of an engine alone, for each that explained a line before the engine
+    /// is recognised; `None` is without any.
+    doubts: BTreeMap<Option<&'a str>, Errors>,
+}
+
+impl<'a> LogReader<'a> {
+    /// Creates a reader; the engine is recognised among the files of the patterns.
+    pub fn new(patterns: &'a Patterns<'a>) -> Self {
+        Self {
+            patterns,
+            within: None,
+            now: None,
+            known_lines: BTreeMap::new(),
+            lines: 0,
+            from: None,
+            to: None,
+            tallies: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            life: Life::default(),
+            errors: Errors::default(),
+            doubts: BTreeMap::new(),
+        }
+    }
+
+    /// Restricts findings and statistics to a time range. A line without a timestamp has the time of the line before
+    /// it, and is included if no earlier line has a time. Start-up facts are always included.
+    pub fn within(mut self, from: Timestamp, to: Timestamp) -> Self {
+        self.within = Some([from, to]);
+        self
+    }
+
+    /// Reads a whole log.
+    pub fn text(mut self, text: &str) -> LogAnalysis {
+        text.lines().for_each(|line| self.line(line));
+        self.finish()
+    }
+
+    /// Reads the next line.
+    pub fn line(&mut self, line: &str) {
+        self.lines += 1;
+        // Windows editors may write a byte order mark at the start of a file.
+        let line = line[..line.floor_char_boundary(LINE_BYTES)].trim_start_matches('\u{feff}');
+        let plain = without_colours(line);
+        let line: &str = &plain;
+        let parsed = LogLine::of(line);
+        let near = self.within.map(|[_, to]| to);
+        if let Some(at) =
+            moment::of(line, near).or_else(|| moment::of(&parsed.text, near)).or_else(|| moment::epoch(line))
+        {
+            self.from.get_or_insert_with(|| at.clone());
+            self.to = Some(at.clone());
+            self.now = Some(at);
+        }
+        let at = self.now.clone();
+        let when = at.as_ref().and_then(|moment| moment.at);
+        let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
+        let line: &str = &parsed.text;
+        let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
+        let mut written_by: Option<(usize, &'a str)> = None;
+        let (mut marks, mut works) = (Vec::new(), Vec::new());
+        // A line of code that a traceback quotes is no message.
+        let is_code = parsed.body.trim_start().starts_with("raise ");
+        let is_quote = record::quotes(&parsed.body);
+        // A prompt in a log may hold any text.
+        let is_prompt = line.contains("prompt: ");
+        let explains = counts && !is_code && !(is_prompt && parsed.level == LineLevel::Lower);
+        for (of, text) in self.patterns.of(line) {
+            match text {
+                // A line may quote another engine; its own name stands first.
+                PatternMeaning::Known(known) => {
+                    let at = line.find(known).map(|at| (at, of));
+                    written_by = written_by.into_iter().chain(at).min();
+                }
+                PatternMeaning::Stage(text, stage) => marks.push((of, text, stage)),
+                PatternMeaning::Statistics(numbers) => {
+                    works.push(of);
+                    if counts {
+                        self.add_numbers(of, false, numbers, line);
+                    }
+                }
+                PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
+                PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
+                PatternMeaning::Finding(_, place) if place.starts_with("File \"") => {}
+                PatternMeaning::Finding(finding, pattern) if explains && (!is_quote || self.patterns.anywhere(of)) => {
+                    let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
+                    // The longest pattern is the most specific; of equal ones the last wins.
+                    if let Some(length) = pattern_matched(pattern, lower)
+                        && best.get(of).is_none_or(|(longest, _)| length >= *longest)
+                    {
+                        best.insert(of, (length, finding));
+                    }
+                }
+                PatternMeaning::Finding(..) => {}
+            }
+        }
+        if let Some((_, of)) = written_by {
+            *self.known_lines.entry(of).or_default() += 1;
+        }
+        // Another engine's words explain nothing here.
+        let engine = self.engine().filter(|engine| !self.patterns.anywhere(engine));
+        if engine.is_some() {
+            self.settle(engine);
+        }
+        let own = |of: &str| engine.is_none_or(|engine| engine == of || self.patterns.anywhere(of));
+        let anywhere = |of: &str| self.patterns.anywhere(of);
+        let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
+        let known = closest.map(|(_, (_, finding))| finding.rank);
+        let doubted = closest.map(|(of, _)| *of).filter(|of| engine.is_none() && !anywhere(of));
+        if doubted.is_some() {
+            // It explained nothing before.
+            let without = self.doubts.entry(None).or_insert_with(|| self.errors.clone()).clone();
+            self.doubts.entry(doubted).or_insert(without);
+        }
+        // One meaning for a line; of what any log may hold, the longest text says most.
+        if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
+            best.retain(|of, _| *of == closest || (!anywhere(of) && (engine.is_none() || !own(of))));
+        }
+        let number = self.lines;
+        if self.life.is_mixed_with(&parsed.pod) {
+            self.all_errors().for_each(Errors::forget_survived);
+        }
+        // A line without a level may be another program's, the kernel's for example, which no end of an engine explains.
+        let is_stopping = self.life.stopped_at(when).is_some() && parsed.level != LineLevel::None;
+        let is_ending = self.life.stage().is_some_and(|stage| stage >= LogStage::Stopping);
+        let is_warning = parsed.level == LineLevel::Lower;
+        // What any log may hold begins no stage of an engine.
+        let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
+        let marks = if is_prompt { Vec::new() } else { marks };
+        let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
+        let mark = mark.max_by_key(|(_, stage)| *stage);
+        let works = works.into_iter().any(of_engine);
+        for (of, (_, finding)) in best {
+            let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
+            // Connections that break and memory that is left behind belong to any end.
+            let follows = is_ending && finding.rank == LogRank::Secondary;
+            // No signal explains a fault of the hardware.
+            let is_hardware = finding.tells.as_deref() == Some("log_gpu_fault");
+            let is_harmless = (follows || is_stopping) && !is_hardware;
+            tally.add(Occurrence { number, at: at.clone(), text: line, is_warning, is_harmless });
+        }
+        let since = self.life.since().0;
+        let has_failed = mark.is_some()
+            && self.tallies.iter().any(|((of, _), tally)| tally.has_failed(since, !self.patterns.anywhere(of)));
+        let begun = self.life.line(StageLine { number, at: when, mark, works, has_failed });
+        if begun == Some(LogStage::Serving) {
+            let (since, marked) = self.life.since();
+            self.all_errors().for_each(|errors| errors.survived(since..number, marked));
+            self.tallies.values_mut().for_each(|tally| tally.survived(since));
+        }
+        let stopped = self.life.stopped_at(when);
+        self.all_errors().for_each(|errors| errors.stopped_at = stopped);
+        if counts {
+            self.errors.line(&parsed, number, at.as_ref(), known);
+            for (of, errors) in &mut self.doubts {
+                errors.line(&parsed, number, at.as_ref(), known.filter(|_| doubted.is_none() || doubted == *of));
+            }
+        }
+    }
+
+    fn all_errors(&mut self) -> impl Iterator<Item = &mut Errors> {
+        std::iter::once(&mut self.errors).chain(self.doubts.values_mut())
+    }
+
+    /// Takes back what the files of other engines explained.
+    fn settle(&mut self, engine: Option<&'a str>) {
+        let mut doubts = std::mem::take(&mut self.doubts);
+        if let Some(errors) = doubts.remove(&engine).or_else(|| doubts.remove(&None)) {
+            self.errors = errors;
+        }
+    }
+
+    /// Explains errors that no text explains by the part of the program that raised them.
+    fn explain_by_place(&mut self, engine: Option<&'a str>) {
+        let patterns = self.patterns;
+        let own = |of: &str| engine.is_none_or(|engine| engine == of) || patterns.anywhere(of);
+        let explained = |frame: &str| {
+            let places = patterns.of(frame).into_iter().filter_map(|(of, text)| match text {
+                PatternMeaning::Finding(finding, pattern) if pattern.starts_with("File \"") && own(of) => {
+                    Some((pattern_matched(pattern, &frame.to_ascii_lowercase())?, of, finding))
+                }
+                _ => None,
+            });
+            places.max_by_key(|(length, ..)| *length)
+        };
+        for (error, (_, of, finding)) in self.errors.take_placed(explained) {
+            let at = error.first.clone().map(|text| LogTime { text, at: error.at });
+            let (number, is_harmless) = (error.line, error.harmless);
+            let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
+            tally.add(Occurrence { number, at, text: &error.text, is_warning: false, is_harmless });
+            tally.repeat(error.count.saturating_sub(1), is_harmless);
+            tally.raised.get_or_insert(error);
+        }
+    }
+
+    fn add_numbers(&mut self, of: &'a str, startup: bool, numbers: &'a LogNumbers, line: &str) {
+        for (name, value) in numbers.read(line).into_iter().flatten() {
+            let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
+            let series = self.numbers.entry((of, startup, name));
+            series.or_insert_with(|| Readings::new(&spec.title, spec.unit)).add(value);
+        }
+    }
+
+    /// Returns the analysis.
+    pub fn finish(mut self) -> LogAnalysis {
+        let (engine, ambiguous) = self.engine_or_finder();
+        self.settle(engine);
+        self.explain_by_place(engine);
+        let own_ids: BTreeSet<&str> =
+            self.tallies.keys().filter(|(of, _)| Some(*of) == engine).map(|(_, id)| *id).collect();
+        // What an engine's own file says of a line replaces what holds for every engine.
+        let shown = |of: &str, id: &str| Some(of) == engine || (self.patterns.anywhere(of) && !own_ids.contains(id));
+        let tallies = self.tallies.into_iter().filter(|((of, id), _)| shown(of, id)).map(|(_, tally)| tally);
+        let mut findings = in_place(tallies.collect());
+        if ambiguous {
+            // Flags of the wrong engine would mislead.
+            findings.iter_mut().for_each(|finding| (finding.action, finding.direction) = (None, None));
+        }
+        let engine = engine.filter(|_| !ambiguous);
+        findings.sort_by_key(|finding| finding.line);
+        let time_text = |moment: Option<LogTime>| moment.map(|m| m.text);
+        let summaries = |of_startup: bool| -> Vec<LogValueSummary> {
+            let of_engine =
+                self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == of_startup);
+            let mut numbers: Vec<LogValueSummary> =
+                of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            // Ordered as in the data, and within a line as the engine writes them.
+            let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
+            let listed = file.into_iter().flat_map(|file| if of_startup { &file.startup } else { &file.statistics });
+            let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
+            numbers.sort_by_key(|summary| order.iter().position(|name| *name == summary.name));
+            numbers
+        };
+        let root = story::root(&findings);
+        let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
+        // A warning is the root only where no error stands.
+        let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root && !f.is_warning });
+        let unknown = self.errors.into_summary(failed);
+        let mut analysis = LogAnalysis {
+            start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
+            first_root: None,
+            statistics: summaries(false),
+            startup: summaries(true),
+            engine: engine.map(str::to_owned),
+            lines: self.lines,
+            stage: self.life.stage(),
+            from: time_text(self.from),
+            to: time_text(self.to),
+            findings,
+            unknown,
+        };
+        analysis.first_root = analysis.root().map(|root| root.id.clone());
+        analysis
+    }
+
+    /// Returns the engine that most lines name by their own text; lines that may be in any log count last. Where only one
+    /// engine is expected, it is that one.
+    fn engine(&self) -> Option<&'a str> {
+        let read_any = !(self.known_lines.is_empty() && self.tallies.is_empty() && self.starts.is_empty());
+        if let Some(only) = self.patterns.only_engine().filter(|_| read_any) {
+            return Some(only);
+        }
+        let most = self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
+        most.map(|(of, _)| *of)
+    }
+
+    /// Returns the engine, else the one with findings or start-up facts, and whether several have such findings.
+    fn engine_or_finder(&self) -> (Option<&'a str>, bool) {
+        let known = self.engine().filter(|engine| !self.patterns.anywhere(engine));
+        let found: BTreeSet<&'a str> =
+            self.tallies.keys().map(|(of, _)| *of).filter(|of| !self.patterns.anywhere(of)).collect();
+        let started = || self.starts.iter().find(|(_, start)| **start != Start::default()).map(|(of, _)| *of);
+        let engine = known.or_else(|| found.first().copied()).or_else(started).or_else(|| self.engine());
+        let engine = engine.or_else(|| self.tallies.keys().next().map(|(of, _)| *of));
+        (engine, known.is_none() && found.len() > 1)
+    }
+}
+
+/// Returns a line without the codes of colours, which would split words; a pasted log may have lost their first character.
+fn without_colours(line: &str) -> Cow<'_, str> {
+    static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[\d{1,3}(?:;\d{1,3})*m(\]?)").ok());
+    // The range of a query, `[5m]`, is none.
+    let kept = |code: &Captures<'_>| if code[1].is_empty() { String::new() } else { code[0].to_owned() };
+    match (line.contains('\u{1b}'), CODE.as_ref()) {
+        (true, _) => anstream::adapter::strip_str(line).to_string().into(),
+        (false, Some(code)) if line.contains("[0m") => code.replace_all(line, kept),
+        (false, _) => line.into(),
+    }
+}
+
+/// Returns what the findings say of their lines; one that follows from another that stands before it, or beside it at the
+/// same time, is its consequence.
+fn in_place(tallies: Vec<Tally<'_>>) -> Vec<LogMatch> {
+    let (findings, mut matches): (Vec<&LogFinding>, Vec<LogMatch>) =
+        tallies.into_iter().map(|tally| (tally.finding, tally.into_match())).unzip();
+    let roots: Vec<_> = matches.iter().filter(|found| found.rank == LogRank::Root).cloned().collect();
+    for (finding, found) in findings.into_iter().zip(&mut matches) {
+        let before = |root: &&LogMatch| root.line < found.line || (root.at.is_some() && root.at == found.at);
+        if roots.iter().filter(before).any(|root| finding.follows.contains(&root.id)) {
+            found.rank = LogRank::Secondary;
+        }
+    }
+    matches
+}
