@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use diagnose::{diagnose, observe, plan, queries};
 use findings::{Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use knowledge::playbook::Library;
-use render::{Phrases, diagnosis_message, terminal};
+use render::{IncidentView, Phrases, diagnosis_message, incident_message, terminal};
 
 use crate::chains::asked;
 use crate::harness::{client, library, run, shared};
@@ -318,4 +318,16 @@ fn a_screening_in_part_is_told_as_such() {
     let told = told(&part);
     assert!(told.contains("not all symptoms of this pool could be checked, because 3 of 9 queries"), "{told}");
     assert!(!told.contains("Nothing is abnormal"), "{told}");
+}
+
+#[test]
+fn a_message_about_a_quiet_pool_says_that_no_playbook_knows_its_alert() {
+    let quiet = screened("healthy", "");
+    let message = |because| {
+        let view = IncidentView { diagnosis: Some(&quiet), because, ..IncidentView::default() };
+        terminal(&incident_message(&view, &Phrases::english()))
+    };
+    let unknown = message(None);
+    assert!(unknown.contains("No playbook knows this alert") && unknown.contains("Nothing is abnormal"), "{unknown}");
+    assert!(!message(Some("the label playbook")).contains("No playbook knows"), "a playbook was selected");
 }

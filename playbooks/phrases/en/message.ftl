@@ -99,6 +99,7 @@ screened-quiet =
         [one] Nothing is abnormal in this pool: one symptom was checked.
        *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
     }
+alert-unknown = No playbook knows this alert, so its own condition was not judged.
 screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
 screened-in-part = **Cannot tell**: the abnormal data may be in the missing part.
 screened-blind = **Cannot tell**: no symptom of this pool could be checked.

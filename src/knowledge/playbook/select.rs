@@ -168,28 +168,42 @@ fn inner(json: &Value) -> Option<String> {
     }
 }
 
-/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. Ties: the one whose signal
-/// reads the fewest other metrics, then the playbook whose symptom reads them earliest. A symptom of low values is not
-/// meant by an expression that asks for high ones.
+/// Returns the playbook whose symptom reads most of an expression's metrics, with one that is no mere guard (`… and
+/// rate(requests[5m]) > 0`) if there is one. Ties: the one whose signal reads the fewest other metrics, then the playbook whose symptom
+/// reads them earliest. A symptom of low values is not meant by an expression that asks for high ones.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let words_of_expression: BTreeSet<&str> = words(expression).collect();
+    let judged = parse(expression).map_or_else(|_| expression.to_owned(), |parsed| judged_part(&parsed).to_string());
+    let judged: BTreeSet<&str> = words(&judged).collect();
     let read = library.metrics.get_or_init(|| by_signal(library));
     let asked = asked_direction(expression);
-    let fitting = |playbook: &'a Playbook| {
+    let fitting = |playbook: &'a Playbook, judged: &BTreeSet<&str>| {
         let checks = playbook.symptom.iter().flat_map(Evidence::checks);
         let of = |(place, (signal, when)): (usize, (&str, &Condition))| {
             let opposite = asked.zip(direction(when)).is_some_and(|(asked, own)| asked != own);
             let metrics = read.get(signal).filter(|_| !opposite)?;
-            let common = metrics.iter().find(|metric| words_of_expression.contains(metric.as_str())).cloned()?;
+            let common = metrics.iter().find(|metric| judged.contains(metric.as_str())).cloned()?;
             let n = metrics.iter().filter(|metric| words_of_expression.contains(metric.as_str())).count();
             Some(((n, Reverse(metrics.len()), Reverse(place)), common))
         };
         checks.enumerate().filter_map(of).max().map(|best| (best, playbook))
     };
-    let symptoms = library.of_kind(PlaybookKind::Symptom).filter_map(fitting);
-    // Ties go to the first id.
-    let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
-    best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
+    let best = |judged: &BTreeSet<&str>| {
+        let symptoms = library.of_kind(PlaybookKind::Symptom).filter_map(|playbook| fitting(playbook, judged));
+        // Ties go to the first id.
+        let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
+        best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
+    };
+    best(&judged).or_else(|| best(&words_of_expression))
+}
+
+/// Returns the part of an expression that its guards limit.
+fn judged_part(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(of) => judged_part(&of.expr),
+        Expr::Binary(of) if matches!(of.op.id(), token::T_LAND | token::T_LUNLESS) => judged_part(&of.lhs),
+        _ => expr,
+    }
 }
 
 /// Returns for each signal the metrics that its queries read, of all engines.
@@ -341,6 +355,12 @@ mod tests {
         let served = "1 - rate(litellm_proxy_failed_requests_metric_total[5m]) / rate(litellm_proxy_total_requests_metric_total[5m]) < 0.99";
         assert!(playbook_of(served).is_some());
         assert_eq!(playbook_of("10 < vllm:num_requests_waiting").as_deref(), Some("queue-buildup"));
+        let guarded = "max(vllm:num_requests_waiting) > 9 and sum(rate(vllm:request_success_total[1h])) > 0";
+        assert_eq!(playbook_of(guarded).as_deref(), Some("queue-buildup"));
+        let small = "max(vllm:kv_cache_usage_perc) < 0.01 and sum(rate(vllm:request_success_total[1h])) > 0";
+        assert_ne!(playbook_of(small).as_deref(), Some("corrupted-outputs"), "its denominator is a guard here");
+        let guard_first = "sum(rate(unknown_total[5m])) > 1 and on () max(vllm:num_requests_waiting) > 9";
+        assert_eq!(playbook_of(guard_first).as_deref(), Some("queue-buildup"));
     }
 
     #[test]
