@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error_budget::ErrorBudget;
-use knowledge::playbook::Promise;
+use knowledge::playbook::{Condition, Promise};
 use knowledge::signal::Unit;
 
 /// Maximum delay of a cause after its effect: prompts and answers are counted when requests end.
@@ -129,6 +129,11 @@ impl EvidenceResult {
     /// Returns true if there is no past value to compare with.
     pub fn lacks_past(&self) -> bool {
         self.why.as_deref() == Some(crate::NO_PAST)
+    }
+
+    /// Returns true if the reference value is that of the other replicas, and not of the past.
+    pub fn is_of_peers(&self) -> bool {
+        self.when.parse::<Condition>().is_ok_and(|when| when.needs_peers())
     }
 }
 

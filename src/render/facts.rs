@@ -55,6 +55,10 @@ pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Phrases)
 /// Renders a check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
 pub(super) fn fact(e: &EvidenceResult, words: &Phrases) -> String {
     let fact = match (e.value, e.baseline) {
+        (Some(value), Some(others)) if e.is_of_peers() => {
+            let (now, others) = (format_value(value, e.unit).into(), format_value(others, e.unit).into());
+            format!("{} {}", e.title, words.text("change-of-peers", &[("now", now), ("others", others)]))
+        }
         (Some(value), Some(baseline)) => format!("{} {}", e.title, change(value, baseline, e.unit, words)),
         (Some(value), None) => format!("{} {}", e.title, format_value(value, e.unit)),
         (None, _) if e.outcome == Outcome::NoData => e.title.clone(),

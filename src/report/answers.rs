@@ -382,7 +382,9 @@ fn differs(diagnosis: &Diagnosis) -> Vec<String> {
         .filter_map(|e| {
             let (now, before) = (e.value?, e.baseline?);
             let format = |value| format_value(value, e.unit);
-            (format(now) != format(before)).then(|| format!("{}: {}, before: {}", e.title, format(now), format(before)))
+            let whose = if e.is_of_peers() { "others" } else { "before" };
+            (format(now) != format(before))
+                .then(|| format!("{}: {}, {whose}: {}", e.title, format(now), format(before)))
         })
         .collect()
 }

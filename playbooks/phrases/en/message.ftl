@@ -14,6 +14,7 @@ and-more = { $shown } and { $n } more
 change = { $now } ({ $factor }, was { $was })
 change-none = unchanged at { $now }
 change-from-nothing = { $now } (was { $was })
+change-of-peers = { $now } (others { $others })
 fact-direct = { $fact } (read directly)
 fact-none = { $title }: none
 
