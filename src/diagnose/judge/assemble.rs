@@ -178,6 +178,7 @@ fn roots(
         let along: Vec<&Judgement> = chain.iter().filter_map(|id| judged.causes.get(id)).collect();
         let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
         let links = || along.iter().enumerate().map(|(i, link)| as_link(link, i == 0));
+        let as_shown = |(link, (verdict, score)): (&&Judgement, _)| Judgement { verdict, score, ..(*link).clone() };
         out.push(CauseFound {
             id: root.clone(),
             title: judgement.title.clone(),
@@ -192,7 +193,7 @@ fn roots(
             // The nearest link that names replicas says which are affected.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), observations),
             fallback: library.ends_in_fallback(chain),
-            via: via.iter().map(|j| (*j).clone()).collect(),
+            via: via.iter().zip(links()).map(as_shown).collect(),
             escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
         });
     }
