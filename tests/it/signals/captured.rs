@@ -159,6 +159,8 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("decode_time_mean", 19.867_806 / 121.0),
         ("requests_in_prefill", 1.240_208 / 60.0),
         ("queue_share_of_ttft", 0.003_184_54 / (0.003_184_54 + 1.240_208)),
+        ("media_per_request", 0.0),
+        ("frontend_share_of_ttft", 1.0 - (0.003_184_54 + 1.240_208) / 1.788_39),
         ("kv_cache_usage", 0.0),
         ("kv_cache_peak", 0.0),
         ("preemption_rate", 0.0),

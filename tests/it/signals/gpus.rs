@@ -39,7 +39,9 @@ pub(super) fn pages() -> Vec<Page> {
             "DCGM_FI_DEV_FB_USED{{{gpu}}} 9000\nDCGM_FI_DEV_FB_FREE{{{gpu}}} 1000\nDCGM_FI_DEV_SM_CLOCK{{{gpu}}} 900\n\
              DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO{{{gpu},GPU_I_ID=\"1\"}} 0.5\n\
              DCGM_FI_DEV_POWER_VIOLATION{{{gpu}}} {seconds}000000000\nDCGM_FI_DEV_THERMAL_VIOLATION{{{gpu}}} 0\n\
+             DCGM_FI_DEV_ECC_SBE_VOL_TOTAL{{{gpu}}} {}\n\
              DCGM_FI_DEV_ROW_REMAP_FAILED{{{gpu}}} 0\nDCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL{{{gpu}}} {}\n",
+            seconds * 100,
             seconds / 15
         )
     };
@@ -48,7 +50,23 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(MINDPRINCE, "monitoring", "gpu-exporter-0", OLD, OLD));
     pages.extend(minute(AMD, "monitoring", "amd-0", &amd(0), &amd(1)));
     pages.extend(set());
+    pages.extend(corrected());
     pages
+}
+
+/// Twenty-five minutes in which one of two GPUs corrects ten errors a second.
+fn corrected() -> Vec<Page> {
+    let page = |minute: u32| {
+        let gpu = |id: u32, errors: u32| {
+            let l = format!("gpu=\"{id}\",UUID=\"GPU-{id}\",exported_pod=\"vllm-0\",exported_namespace=\"corrected\"");
+            format!("DCGM_FI_DEV_FB_USED{{{l}}} 9000\nDCGM_FI_DEV_ECC_SBE_VOL_TOTAL{{{l}}} {errors}\n")
+        };
+        let time = slot(VIOLATIONS) + 60 * (i64::from(minute) - 24);
+        let exporter = Stamp { job: "dcgm", instance: "corrected-0", namespace: "monitoring", pod: "dcgm-1", time };
+        let engine = Stamp { job: "engine", instance: "vllm-c", namespace: "corrected", pod: "vllm-0", time };
+        [Page::new(gpu(0, 7) + &gpu(1, 600 * minute), exporter), Page::new(ENGINE.to_owned(), engine)]
+    };
+    (0..=25).flat_map(page).collect()
 }
 
 /// Both spellings of the Xid field are on the page.
@@ -81,11 +99,13 @@ fn smi(errors: u32) -> String {
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"79\"}} {}\n\
          nvidia_smi_xid_last_timestamp_seconds{{uuid=\"u\",xid=\"13\"}} {}\nnvidia_smi_nvml_return_code 0\n\
          nvidia_smi_ecc_errors_uncorrected_volatile_total{{uuid=\"u\"}} {errors}\n\
+         nvidia_smi_ecc_errors_corrected_volatile_total{{uuid=\"u\"}} {}\n\
          nvidia_smi_gpu_recovery_action{{uuid=\"u\"}} 1\nnvidia_smi_pcie_link_width_current{{uuid=\"u\"}} 4\n\
          nvidia_smi_pcie_link_width_max{{uuid=\"u\"}} 16\n",
         0x88,
         now - 100,
-        now - 4_000
+        now - 4_000,
+        6_000 * errors
     )
 }
 
@@ -100,9 +120,11 @@ fn amd(errors: u32) -> String {
              amd_gpu_clock{{{l},clock_index=\"0\",clock_type=\"system\"}} {clock}\n\
              amd_gpu_clock{{{l},clock_index=\"8\",clock_type=\"memory\"}} 90\n\
              amd_gpu_junction_temperature{{{l}}} 81\namd_gpu_ecc_uncorrect_total{{{l}}} {errors}\n\
+             amd_gpu_ecc_correct_umc{{{l}}} {}\n\
              amd_gpu_violation_ppt_residency_percentage{{{l}}} {power}\n\
              amd_gpu_violation_socket_thermal_residency_percentage{{{l}}} 3\namd_gpu_health{{{l}}} {}\n\
              amd_pcie_speed{{{l}}} {speed}\namd_pcie_max_speed{{{l}}} 32\n",
+            120 * errors,
             u32::from(errors == 0)
         )
     };
@@ -211,9 +233,17 @@ fn without_reasons_the_violation_counters_tell_in_nanoseconds() {
             ("gpu_sm_clock", 900e6),
             ("gpu_memory_used_ratio", 0.9),
             ("gpu_ecc_uncorrected", 2.0),
+            // A burst of a minute is none that lasts.
+            ("gpu_ecc_corrected_rate", 0.0),
         ],
     );
     assert_eq!(seen.problems, Vec::<String>::new());
+}
+
+#[test]
+fn memory_errors_that_are_corrected_for_a_quarter_of_an_hour_are_a_rate() {
+    let seen = super::observed(&[("namespace", "corrected")], slot(VIOLATIONS) + 60);
+    assert_values(&seen, &[("gpu_ecc_corrected_rate", 10.0)]);
 }
 
 #[test]
@@ -232,6 +262,7 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
         ("gpu_xid_critical", 1.0),
         ("gpu_xid_application", 0.0),
         ("gpu_ecc_uncorrected", 1.0),
+        ("gpu_ecc_corrected_rate", 0.0),
         ("gpus_gone", 0.0),
         ("gpu_memory_busy", 0.4),
         ("gpu_reset_wanted", 1.0),
@@ -253,6 +284,7 @@ fn amds_exporter_tells_each_signal_or_says_that_it_cannot() {
         ("gpu_heat_limited", 0.03),
         ("gpu_temperature", 81.0),
         ("gpu_ecc_uncorrected", 1.0),
+        ("gpu_ecc_corrected_rate", 0.0),
         ("gpus_gone", 0.0),
         // The first has counted an error; the second is idle, and may lower its link.
         ("gpu_reset_wanted", 1.0),

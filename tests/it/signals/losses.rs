@@ -250,6 +250,7 @@ fn uneven() -> Vec<(i64, String)> {
         series("vllm:external_prefix_cache_queries_total", &vllm, per_minute(4_000.0)),
         series("vllm:external_prefix_cache_hits_total", &vllm, per_minute(1_000.0)),
         series("lmcache:remote_ping_errors_total", &vllm, per_minute(6.0)),
+        series("vllm:time_to_first_token_seconds_count", &vllm, per_minute(25.0)),
         series("vllm:mm_cache_queries_total", &vllm, per_minute(50.0)),
         series("vllm:mm_cache_hits_total", &vllm, per_minute(20.0)),
         series("vllm:spec_decode_num_drafts_total", &vllm, per_minute(20.0)),
@@ -443,6 +444,7 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         ("external_cache_hit_ratio", 0.25),
         ("outer_cache_failure_rate", 0.1),
         ("media_cache_hit_ratio", 0.4),
+        ("media_per_request", 2.0),
         ("spec_accepted_per_draft", 1.5),
         ("spec_acceptance_ratio", 0.3),
     ];

@@ -262,6 +262,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("decode_time_mean", (whole - first) / 174.0),
         ("requests_in_prefill", prefill / 60.0),
         ("queue_share_of_ttft", queue / (queue + prefill)),
+        ("frontend_share_of_ttft", 1.0 - (queue + prefill) / first),
         ("kv_cache_usage", 0.0),
         ("kv_cache_peak", 0.0),
         ("grammar_queue", 0.0),

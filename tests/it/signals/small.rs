@@ -186,6 +186,7 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("decode_time_mean", 0.0),
         ("requests_in_prefill", 3.0),
         ("queue_share_of_ttft", 0.25),
+        ("frontend_share_of_ttft", 0.0),
         ("kv_cache_usage", 0.7),
         ("kv_cache_peak", 0.7),
         ("kv_cache_capacity_tokens", 32_000.0),

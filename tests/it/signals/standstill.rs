@@ -141,6 +141,22 @@ fn shell(bytes: u32, refused: u32) -> String {
     )
 }
 
+/// Ten minutes in which a cache fills and empties, and no token comes; how many requests ended at the HTTP server.
+fn again(namespace: &'static str, ended_per_minute: u32) -> Vec<Page> {
+    let page = |minute: u32| {
+        let cache = if minute % 2 == 0 { 0.99 } else { 0.46 };
+        let text = engine(0, 1, 4, [700, 500 + 60_000 * minute, 20], cache)
+            + &format!(
+                "http_requests_total{{handler=\"/metrics\",method=\"GET\",status=\"2xx\"}} {minute}\n\
+                 http_requests_total{{handler=\"/v1/chat/completions\",method=\"POST\",status=\"2xx\"}} {}\n",
+                40 + ended_per_minute * minute
+            );
+        let time = slot(SLOT) + 60 * (i64::from(minute) - 9);
+        Page::new(text, Stamp { job: "engine", instance: namespace, namespace, pod: namespace, time })
+    };
+    (0..=10).map(page).collect()
+}
+
 fn cases() -> Vec<Case> {
     let twice = |name, page: String| (name, page.clone(), page);
     let even = [1.0, 0.3, 0.3, 0.4];
@@ -179,7 +195,7 @@ pub(super) fn pages() -> Vec<Page> {
     };
     let minute =
         |(namespace, before, after)| [Page::new(before, stamp(namespace, 0)), Page::new(after, stamp(namespace, 1))];
-    cases().into_iter().flat_map(minute).collect()
+    cases().into_iter().flat_map(minute).chain(again("again", 0)).chain(again("given-up", 2)).collect()
 }
 
 fn told(namespace: &'static str, expected: &[(&str, f64)]) {
@@ -192,6 +208,9 @@ fn nothing_moves_where_requests_wait_and_something_does_where_they_finish() {
     told("embeddings", &[("stalled_requests", 0.0), ("generation_token_rate", 0.0)]);
     told("prompts-alone", &[("stalled_requests", 0.0)]);
     told("asleep", &[("stalled_requests", 0.0)]);
+    // One prompt is computed for ever, or clients give up before their first token, which only the HTTP server counts.
+    told("again", &[("stalled_requests", 5.0)]);
+    told("given-up", &[("stalled_requests", 0.0)]);
     told("steps-stand", &[("kv_cache_leased", 0.96), ("kv_cache_usage", 0.96)]);
     assert_no_data(&observed(&[("namespace", "steps-stand")], slot(SLOT) + 60), &["stalled_requests"]);
     told("shell-stands", &[("stalled_requests", 7.0), ("admission_rejection_rate", 0.0)]);
