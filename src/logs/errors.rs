@@ -18,7 +18,7 @@ const SHAPES: usize = 256;
 /// Number of shapes in a report, beside the first.
 const MAX_QUOTED_SHAPES: usize = 3;
 /// Time before a known failure within which an unknown error belongs to it: what a time-out notices began earlier.
-const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
+pub(super) const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
 
 /// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +91,7 @@ impl Errors {
         }
         let kind = self.shapes.entry(shape).or_insert_with(|| failure.clone());
         // The first one that does harm is the one to read.
-        if kind.harmless && !failure.harmless {
+        if (kind.harmless && !failure.harmless) || (kind.suspect && !failure.suspect) {
             *kind = UnknownLine { count: kind.count, ..failure.clone() };
         }
         kind.count += 1;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::{Captures, Regex};
 
-use super::errors::{Errors, Failed};
+use super::errors::{Errors, Failed, SAME_FAULT_WITHIN};
 use super::life::{Life, StageLine};
 use super::line::{LineLevel, LogLine};
 use super::moment::{self, LogTime};
@@ -311,9 +311,13 @@ impl<'a> LogReader<'a> {
 
 /// Returns a line without the codes of colours, which would split words; a pasted log may have lost their first character.
 fn without_colours(line: &str) -> Cow<'_, str> {
-    static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[\d{1,3}(?:;\d{1,3})*m(\]?)").ok());
-    // The range of a query, `[5m]`, is none.
-    let kept = |code: &Captures<'_>| if code[1].is_empty() { String::new() } else { code[0].to_owned() };
+    static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[(\d{1,3})(?:;\d{1,3})*m(\]?)").ok());
+    // The range of a query, `[5m]`, is none; behind the end of a colour a bracket is text.
+    let kept = |code: &Captures<'_>| match &code[1] {
+        "0" => code[2].to_owned(),
+        _ if code[2].is_empty() => String::new(),
+        _ => code[0].to_owned(),
+    };
     match (line.contains('\u{1b}'), CODE.as_ref()) {
         (true, _) => anstream::adapter::strip_str(line).to_string().into(),
         (false, Some(code)) if line.contains("[0m") => code.replace_all(line, kept),
@@ -321,14 +325,18 @@ fn without_colours(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns what the findings say of their lines; one that follows from another that stands before it, or beside it at the
-/// same time, is its consequence.
+/// Returns what the findings say of their lines; one that follows from another of the same fault, before it or at the same
+/// time, is its consequence.
 fn in_place(tallies: Vec<Tally<'_>>) -> Vec<LogMatch> {
     let (findings, mut matches): (Vec<&LogFinding>, Vec<LogMatch>) =
         tallies.into_iter().map(|tally| (tally.finding, tally.into_match())).unzip();
     let roots: Vec<_> = matches.iter().filter(|found| found.rank == LogRank::Root).cloned().collect();
     for (finding, found) in findings.into_iter().zip(&mut matches) {
-        let before = |root: &&LogMatch| root.line < found.line || (root.at.is_some() && root.at == found.at);
+        let before = |root: &&LogMatch| match root.at.zip(found.at) {
+            Some((root, found)) if root > found => false,
+            Some((root, found)) => knowledge::clock::between(root, found) <= SAME_FAULT_WITHIN,
+            None => root.line < found.line,
+        };
         if roots.iter().filter(before).any(|root| finding.follows.contains(&root.id)) {
             found.rank = LogRank::Secondary;
         }

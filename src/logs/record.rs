@@ -87,21 +87,25 @@ static WEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:failed|failure|fatal|aborted|crashed|segfault|exception|timed out|unreachable|refused|unable to|could not|cannot|out of memory|core dumped|error)\b|[A-Za-z](?:Error|Exception)\b").ok()
 });
 
-/// Warnings that another program has failed.
+/// The word of a line's level, if it is a warning.
+static WARNING: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"\bWARN(?:ING)?\b|\[W\]|\bW\d{4} |"?level"?[=:] ?"?warn"#).ok());
+
+/// Texts of warnings that another program has failed.
 static ENDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)\b(?:exited with error|terminated unexpectedly|exit(?:ed)?(?: with)? (?:status|code):? (?:0x)?0*[1-9])",
+        r"(?i)\b(?:exited with error|terminated unexpectedly|exit(?:ed)?(?: with)?[ _](?:status|code)[:=]? ?-?(?:0x0*[1-9a-f]|0*[1-9]))",
     )
     .ok()
 });
 
-/// A warning that quotes an exception.
+/// The text of a warning that quotes an exception.
 static SUSPECT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"[A-Za-z](?:Error|Exception)(?:\(['"]|: )"#).ok());
 
 /// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
 static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b"#).ok()
+    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b|(?:status|code)[:=]? ?1(?:30|43)\b"#).ok()
 });
 
 /// Lines that quote what another program says: a warning of Kubernetes.
@@ -176,10 +180,16 @@ impl Record {
             || (line.level == LineLevel::None && (exception.is_some() || has(&STRONG, body)));
         // Below a warning stands the line of code that gave it.
         let is_code = body.starts_with("  ") && body.contains(['(', '=']);
-        let is_lower = line.level == LineLevel::Lower;
-        let suspect = is_lower && has(&SUSPECT, body);
-        let weak = (line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body) && !is_code)
-            || (is_lower && (suspect || has(&ENDED, body)));
+        let is_calm = is_code || has(&CALM, body);
+        // A prompt may hold any text.
+        let is_warning = line.level == LineLevel::Lower && has(&WARNING, &line.text) && !body.contains("prompt: ");
+        let suspect = is_warning && !is_calm && has(&SUSPECT, body);
+        let is_named = match line.level {
+            LineLevel::None => has(&WEAK, body),
+            LineLevel::Lower => suspect || (is_warning && has(&ENDED, body)),
+            LineLevel::Error => false,
+        };
+        let weak = is_named && !is_calm;
         let frame = record.add_frame(body);
         // A message of several lines in one: what it ends with is the exception.
         let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());

@@ -17,7 +17,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
         (Some(diagnosis), _) => {
             let impact = symptom::first_sentence(&diagnosis.symptom.impact);
             let asked = diagnosis.screening.as_ref().and_then(|screening| screening.asked.as_ref());
-            if view.because.is_none() && asked.is_none() && diagnosis.symptom.playbook.is_empty() {
+            if asked.is_none() && diagnosis.symptom.playbook.is_empty() {
                 first.push(words.line("alert-unknown", &[]));
             }
             first.extend(symptom::lines(diagnosis, &impact, view.resolved_at.is_some(), words));

@@ -259,6 +259,7 @@ fn a_sign_alone_is_told_with_its_line_its_meaning_and_its_step() {
 fn colours_that_lost_their_escape_character_are_no_words() {
     let line = "[2m2026-11-21T18:00:01Z[0m [31mERROR[0m [2mdynamo_runtime::x[0m[2m:[0m boom of [5m]";
     assert_eq!(story(line), (Some("dynamo".to_owned()), vec!["dynamo_runtime::x: boom of [5m]".to_owned()]));
+    assert_eq!(story("[2m2026-11-21T18:00:01Z[0m [[31mERROR[0m] dynamo_runtime::x: boom").1.len(), 1);
     let query = "(EngineCore pid=9) ERROR 08-20 09:33:01 [a.py:7] no data for rate(x[5m])";
     assert_eq!(story(query).1, ["no data for rate(x[5m])"]);
 }
@@ -272,13 +273,25 @@ fn a_warning_that_quotes_an_exception_tells_where_only_consequences_follow() {
     let own = "(EngineCore pid=9) ERROR 08-20 09:33:05 [core.py:7] StrangeError: boom";
     assert_eq!(story(&format!("{warning}\n{own}\n{end}\n")).1, ["StrangeError: boom"]);
     assert_eq!(story(&format!("{warning}\n")).1, [""; 0], "a warning alone is no failure");
+    // The same words as an error count.
+    let error = warning.replace("WARNING", "ERROR");
+    assert_eq!(story(&format!("{warning}\n{error}\n")).1, [said]);
+    let information = warning.replace("WARNING", "INFO");
+    assert_eq!(story(&format!("{information}\n{end}\n")).1, [""; 0], "information is no suspect");
 }
 
 #[test]
 fn a_warning_that_a_program_has_failed_is_an_error() {
     let line = "[2026-02-05T07:23:24Z][inference][W] Backend running m exited with error: exit status 0xc0000135";
     assert_eq!(story(line).1, ["Backend running m exited with error: exit status 0xc0000135"]);
-    assert_eq!(story("[2026-02-05T07:23:24Z][inference][W] worker exited with code 0").1, [""; 0]);
+    for calm in [
+        "[2026-02-05T07:23:24Z][inference][W] worker exited with code 0",
+        "WARNING 08-20 09:33:01 [a.py:7] sidecar exited with code 143",
+        "WARNING 08-20 09:33:01 [a.py:7] probe exited with code 1, falling back to Triton",
+        "INFO 08-20 09:33:01 [logger.py:7] Received request a: prompt: 'Why does my pod exit with code 1?'",
+    ] {
+        assert_eq!(story(calm).1, [""; 0], "{calm}");
+    }
 }
 
 #[test]
@@ -292,4 +305,6 @@ fn what_follows_from_a_finding_above_is_its_consequence() {
     let not_loaded = |rank| ("model-not-loaded".to_owned(), rank);
     assert_eq!(ranks(&format!("{cause}\n{then}\n")), [missing, not_loaded(LogRank::Secondary)]);
     assert_eq!(ranks(then), [not_loaded(LogRank::Root)], "alone it is the root");
+    let next_day = then.replace("I0120", "I0121");
+    assert_eq!(ranks(&format!("{cause}\n{next_day}\n"))[1], not_loaded(LogRank::Root), "another fault");
 }

@@ -322,12 +322,13 @@ fn a_screening_in_part_is_told_as_such() {
 
 #[test]
 fn a_message_about_a_quiet_pool_says_that_no_playbook_knows_its_alert() {
-    let quiet = screened("healthy", "");
-    let message = |because| {
-        let view = IncidentView { diagnosis: Some(&quiet), because, ..IncidentView::default() };
+    let told = |diagnosis: &Diagnosis| {
+        let because = Some("the pool is screened");
+        let view = IncidentView { diagnosis: Some(diagnosis), because, ..IncidentView::default() };
         terminal(&incident_message(&view, &Phrases::english()))
     };
-    let unknown = message(None);
+    let unknown = told(&screened("healthy", ""));
     assert!(unknown.contains("No playbook knows this alert") && unknown.contains("Nothing is abnormal"), "{unknown}");
-    assert!(!message(Some("the label playbook")).contains("No playbook knows"), "a playbook was selected");
+    let known = told(&screened("healthy", "high-ttft"));
+    assert!(!known.contains("No playbook knows"), "{known}");
 }

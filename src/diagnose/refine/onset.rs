@@ -86,7 +86,9 @@ pub(crate) async fn trace(
             moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
             let is_standstill = library.signals.get(&e.signal).is_some_and(|signal| signal.standstill);
-            let since = if is_standstill { clock::before(since, window) } else { since };
+            let entries = observed.detection.pool(library).filter_map(|(engine, _)| engine.signals.get(&e.signal));
+            let own = entries.filter_map(|entry| entry.own_window()).max().unwrap_or(window);
+            let since = if is_standstill { clock::before(since, own) } else { since };
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
