@@ -16,11 +16,14 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
             let impact = symptom::first_sentence(&diagnosis.symptom.impact);
-            let asked = diagnosis.screening.as_ref().and_then(|screening| screening.asked.as_ref());
-            if asked.is_none() && diagnosis.symptom.playbook.is_empty() {
+            first.extend(symptom::lines(diagnosis, &impact, view.resolved_at.is_some(), words));
+            let is_unknown = diagnosis
+                .screening
+                .as_ref()
+                .is_some_and(|screening| screening.asked.is_none() && !screening.looked_at.is_empty());
+            if is_unknown && diagnosis.symptom.playbook.is_empty() {
                 first.push(words.line("alert-unknown", &[]));
             }
-            first.extend(symptom::lines(diagnosis, &impact, view.resolved_at.is_some(), words));
             first.extend(latency::parts(diagnosis, view.resolved_at.is_some(), words));
             first.extend(view.impact.and_then(|impact| symptom::meanwhile(&impact, words)));
         }
