@@ -144,7 +144,7 @@ fn shell(bytes: u32, refused: u32) -> String {
 /// Ten minutes in which a cache fills and empties, and no token comes; how many requests ended at the HTTP server.
 fn again(namespace: &'static str, ended_per_minute: u32) -> Vec<Page> {
     let page = |minute: u32| {
-        let cache = if minute % 2 == 0 { 0.99 } else { 0.46 };
+        let cache = if minute.is_multiple_of(2) { 0.99 } else { 0.46 };
         let text = engine(0, 1, 4, [700, 500 + 60_000 * minute, 20], cache)
             + &format!(
                 "http_requests_total{{handler=\"/metrics\",method=\"GET\",status=\"2xx\"}} {minute}\n\
