@@ -168,9 +168,10 @@ fn inner(json: &Value) -> Option<String> {
     }
 }
 
-/// Returns the playbook whose symptom reads most of an expression's metrics, with one that is no mere guard (`… and
-/// rate(requests[5m]) > 0`) if there is one. Ties: the one whose signal reads the fewest other metrics, then the playbook whose symptom
-/// reads them earliest. A symptom of low values is not meant by an expression that asks for high ones.
+/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. That one is no mere guard,
+/// such as `and rate(requests[5m]) > 0`, if any playbook reads the other part. Ties: the one whose signal reads the fewest
+/// other metrics, then the playbook whose symptom reads them earliest. A symptom of low values is not meant by an expression
+/// that asks for high ones.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let words_of_expression: BTreeSet<&str> = words(expression).collect();
     let judged = parse(expression).map_or_else(|_| expression.to_owned(), |parsed| judged_part(&parsed).to_string());
