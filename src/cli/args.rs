@@ -349,7 +349,7 @@ pub struct ExplainArgs {
 /// The arguments of `logs`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 nothing went wrong, 1 a root error was found, 2 wrong use or a log that cannot be read.\n\
+    after_help = "Exit status: 0 nothing failed, 1 a log tells of a failure, 2 wrong use or a log that cannot be read.\n\
 Examples:\n  kubectl logs -n llm llama-0 --previous | llm-diagnose logs -\n  llm-diagnose logs llama-0.log llama-1.log.gz\n  \
 llm-diagnose logs /var/log/engines --output json"
 )]

@@ -17,8 +17,8 @@ use render::{Phrases, clean};
 
 /// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
-/// Exit status when a root error was found in a log.
-const ROOT_FOUND: u8 = 1;
+/// Exit status when a log tells of a failure.
+const FAILURE_FOUND: u8 = 1;
 
 #[derive(Serialize)]
 struct LogsOutput<'a> {
@@ -79,8 +79,9 @@ pub(super) fn run(args: LogsArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    Ok(match (first.is_some(), missing.is_empty()) {
-        (true, _) => ExitCode::from(ROOT_FOUND),
+    let has_failed = logs.iter().any(|log| log.report.tells_of_failure());
+    Ok(match (has_failed, missing.is_empty()) {
+        (true, _) => ExitCode::from(FAILURE_FOUND),
         (false, false) => ExitCode::from(USAGE),
         (false, true) => ExitCode::SUCCESS,
     })

@@ -185,7 +185,7 @@ fn began(lines: &[UnknownLine], failed: Option<Failed>) -> Option<&UnknownLine> 
 
 /// Returns true if the process of an error went on to serve.
 fn is_survived(one: &UnknownLine, (lines, marked): &(Range<u64>, Option<u64>)) -> bool {
-    lines.contains(&one.line) && (one.weak || marked.is_some_and(|marked| one.line >= marked))
+    !one.fatal && lines.contains(&one.line) && (one.weak || marked.is_some_and(|marked| one.line >= marked))
 }
 
 /// Returns the words of a line with variable parts replaced.

@@ -34,7 +34,7 @@ pub(super) struct StageLine<'a> {
     pub(super) at: Option<Timestamp>,
     /// The text in the line that marks a stage, and the stage.
     pub(super) mark: Option<(&'a str, LogStage)>,
-    /// True if an engine writes such a line while it serves.
+    /// True if an engine writes such a line while it works.
     pub(super) works: bool,
     /// True if an error before it has ended the process.
     pub(super) has_failed: bool,
@@ -62,8 +62,8 @@ impl Life {
                 self.stage = Some(LogStage::Serving);
                 return None;
             }
-            // One that is stopping works until its last request is answered.
-            (None, Some(LogStage::Starting)) if works => ("", LogStage::Serving),
+            // One that is stopping works until its last request is answered, and after a failure another rank may go on.
+            (None, Some(LogStage::Starting)) if works && !has_failed => ("", LogStage::Serving),
             (None, _) => return None,
         };
         match stage {

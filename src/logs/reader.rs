@@ -15,6 +15,7 @@ use super::patterns::{PatternMeaning, Patterns};
 use super::tally::{Occurrence, Readings, Tally};
 use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, record, story};
 use knowledge::playbook::{LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
+use knowledge::signal::Unit;
 
 /// A line-by-line analyser of a log.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl<'a> LogReader<'a> {
         let plain = without_colours(line);
         let line: &str = &plain;
         let parsed = LogLine::of(line);
-        let near = self.within.map(|[_, to]| to);
+        let near = self.within.map(|[_, to]| to).or_else(|| self.now.as_ref()?.at);
         if let Some(at) =
             moment::of(line, near).or_else(|| moment::of(&parsed.text, near)).or_else(|| moment::epoch(line))
         {
@@ -107,7 +108,9 @@ impl<'a> LogReader<'a> {
                 }
                 PatternMeaning::Stage(text, stage) => marks.push((of, text, stage)),
                 PatternMeaning::Statistics(numbers) => {
-                    works.push(of);
+                    if shows_work(numbers, line) {
+                        works.push(of);
+                    }
                     if counts {
                         self.add_numbers(of, false, numbers, line);
                     }
@@ -162,7 +165,8 @@ impl<'a> LogReader<'a> {
         let marks = if is_prompt { Vec::new() } else { marks };
         let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
         let mark = mark.max_by_key(|(_, stage)| *stage);
-        let works = works.into_iter().any(of_engine);
+        let works =
+            works.into_iter().any(of_engine) || ANSWERED.as_ref().is_some_and(|answered| answered.is_match(line));
         for (of, (_, finding)) in best {
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             // Connections that break and memory that is left behind belong to any end.
@@ -173,7 +177,7 @@ impl<'a> LogReader<'a> {
             tally.add(Occurrence { number, at: at.clone(), text: line, is_warning, is_harmless });
         }
         let since = self.life.since().0;
-        let has_failed = mark.is_some()
+        let has_failed = (mark.is_some() || works)
             && self.tallies.iter().any(|((of, _), tally)| tally.has_failed(since, !self.patterns.anywhere(of)));
         let begun = self.life.line(StageLine { number, at: when, mark, works, has_failed });
         if begun == Some(LogStage::Serving) {
@@ -309,6 +313,17 @@ impl<'a> LogReader<'a> {
     }
 }
 
+/// The access line of an engine's HTTP server about an answer.
+static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 200\b"#).ok());
+
+/// Returns true if a line with numbers tells of work: engines write rates of zero while they stand still, too.
+fn shows_work(numbers: &LogNumbers, line: &str) -> bool {
+    let is_rate = |name: &str| numbers.values.get(name).is_some_and(|value| value.unit == Unit::TokensPerSecond);
+    let read = numbers.read(line).unwrap_or_default();
+    let mut rates = read.iter().filter(|(name, _)| is_rate(name)).map(|(_, rate)| *rate).peekable();
+    rates.peek().is_none() || rates.any(|rate| rate > 0.0)
+}
+
 /// Returns a line without the codes of colours, which would split words; a pasted log may have lost their first character.
 fn without_colours(line: &str) -> Cow<'_, str> {
     static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[(\d{1,3})(?:;\d{1,3})*m(\]?)").ok());
@@ -328,18 +343,21 @@ fn without_colours(line: &str) -> Cow<'_, str> {
 /// Returns what the findings say of their lines; one that follows from another of the same fault, before it or at the same
 /// time, is its consequence.
 fn in_place(tallies: Vec<Tally<'_>>) -> Vec<LogMatch> {
-    let (findings, mut matches): (Vec<&LogFinding>, Vec<LogMatch>) =
-        tallies.into_iter().map(|tally| (tally.finding, tally.into_match())).unzip();
-    let roots: Vec<_> = matches.iter().filter(|found| found.rank == LogRank::Root).cloned().collect();
-    for (finding, found) in findings.into_iter().zip(&mut matches) {
-        let before = |root: &&LogMatch| match root.at.zip(found.at) {
-            Some((root, found)) if root > found => false,
-            Some((root, found)) => knowledge::clock::between(root, found) <= SAME_FAULT_WITHIN,
-            None => root.line < found.line,
-        };
-        if roots.iter().filter(before).any(|root| finding.follows.contains(&root.id)) {
-            found.rank = LogRank::Secondary;
-        }
-    }
-    matches
+    let read: Vec<(&LogFinding, LogMatch)> =
+        tallies.into_iter().map(|tally| (tally.finding, tally.into_match())).collect();
+    let is_before = |root: &LogMatch, found: &LogMatch| match root.at.zip(found.at) {
+        Some((root, found)) if root > found => false,
+        Some((root, found)) => knowledge::clock::between(root, found) <= SAME_FAULT_WITHIN,
+        None => root.line < found.line,
+    };
+    let roots = || read.iter().map(|(_, root)| root).filter(|root| root.rank == LogRank::Root);
+    let follows = |(finding, found): &(&LogFinding, LogMatch)| {
+        roots().any(|root| finding.follows.contains(&root.id) && is_before(root, found))
+    };
+    let consequences: Vec<bool> = read.iter().map(follows).collect();
+    let ranked = read.into_iter().zip(consequences).map(|((_, found), is_consequence)| match is_consequence {
+        true => LogMatch { rank: LogRank::Secondary, ..found },
+        false => found,
+    });
+    ranked.collect()
 }

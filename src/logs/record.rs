@@ -1,7 +1,8 @@
 //! Records of a log: an error line with its traceback and the exceptions that caused it, line by line and per writer.
 //!
 //! Several processes write into one log, so each writer has a record of its own. The innermost exception of a record is
-//! told; the exceptions that were raised while it was handled only follow.
+//! told, or the one that names the peer which it could not connect to; those that were raised while it was handled only
+//! follow.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,6 +18,8 @@ use super::unknown_line::UnknownLine;
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
 const MESSAGE_LINES: usize = 8;
+/// Maximum packages of which a frame is kept: a library's error belongs to the part of the engine that called it.
+const PACKAGES: usize = 3;
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
 /// The open records of all writers.
@@ -38,7 +41,7 @@ struct Record {
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
-    /// The innermost frames, the innermost first.
+    /// The innermost frame of each package, the innermost package first.
     frames: Vec<String>,
     /// True after a frame that is not indented: the line of code below it is not indented either.
     flat: bool,
@@ -124,6 +127,15 @@ pub(super) fn quotes(body: &str) -> bool {
 fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
 }
+
+/// An exception about a connection, as Python's own library raises it.
+static DISCONNECTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:[\w.]+\.)?(?:Connection\w*Error|TimeoutError|OSError|gaierror|BrokenPipeError|ConnectError|ConnectTimeout)\b")
+        .ok()
+});
+
+/// An address with its port, or a URL.
+static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\w\]]:\d{2,5}\b|://").ok());
 
 impl Records {
     /// Adds a line, and returns the failures of the records that it ends. `known` is what a finding says of the line.
@@ -272,7 +284,16 @@ impl Record {
                 frames: std::mem::take(&mut self.frames),
                 ..failure(body)
             };
-            self.innermost.get_or_insert((raised, known));
+            // The library around a system call says where it wanted to connect.
+            let names_peer = self.innermost.as_ref().is_some_and(|(inner, inner_known)| {
+                inner_known.is_none()
+                    && has(&DISCONNECTED, &inner.said)
+                    && !has(&ADDRESS, &inner.said)
+                    && has(&ADDRESS, &raised.said)
+            });
+            if names_peer || self.innermost.is_none() {
+                self.innermost = Some((raised, known));
+            }
             self.inside = false;
             self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
         } else if self.message_lines < MESSAGE_LINES
@@ -289,11 +310,15 @@ impl Record {
         true
     }
 
-    /// Keeps a frame, above the one that called PyTorch if it is PyTorch's own, and returns its place.
+    /// Keeps a frame in place of the one of the same package that called it, and returns its place.
     fn add_frame(&mut self, body: &str) -> Option<String> {
         let place = frame(body)?;
-        self.frames.truncate(if body.contains("-packages/torch/") { 3 } else { 0 });
-        self.frames.insert(0, printable(&body.replace('\\', "/")));
+        let body = body.replace('\\', "/");
+        if self.frames.first().is_some_and(|outer| package(outer) == package(&body)) {
+            self.frames.remove(0);
+        }
+        self.frames.insert(0, printable(&body));
+        self.frames.truncate(PACKAGES);
         Some(place)
     }
 
@@ -358,6 +383,13 @@ fn class(body: &str) -> Option<String> {
     let word = body.split(':').next()?.trim();
     let fits = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
     fits.then(|| printable(word))
+}
+
+/// Returns the package of a frame's file, the empty one for the program's own.
+fn package(frame: &str) -> &str {
+    let installed = frame.split_once("-packages/").map(|(_, path)| path);
+    let standard = frame.split_once("/lib/python3").map(|_| "python");
+    installed.and_then(|path| path.split('/').next()).or(standard).unwrap_or_default()
 }
 
 /// Returns the place of a frame: the last two parts of the path, and the line number.

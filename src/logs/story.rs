@@ -49,7 +49,21 @@ pub(super) fn root(findings: &[LogMatch]) -> Option<&LogMatch> {
     findings.iter().filter(|found| found.rank == LogRank::Root).min_by_key(|found| (found.is_warning, found.line))
 }
 
+/// Returns true if an error only says that another one was raised: it ends with that one's message.
+fn announces(error: &UnknownLine, root: &LogMatch) -> bool {
+    let message = root.raised.as_ref().and_then(|raised| raised.said.split_once(": ")).map(|(_, message)| message);
+    message.is_some_and(|message| !message.is_empty() && error.said.ends_with(message))
+}
+
 impl LogAnalysis {
+    /// Returns the number of requests that ran or waited at the end of a log whose last numbers tell of no token.
+    pub fn standing_still(&self) -> Option<f64> {
+        let last = |name: &str| self.statistics.iter().find(|value| value.name == name).map(|value| value.last);
+        let made = [last("generation_token_rate")?, last("prompt_throughput").unwrap_or_default()];
+        let held: f64 = ["requests_running", "requests_waiting"].into_iter().filter_map(last).sum();
+        (made == [0.0, 0.0] && held > 0.0).then_some(held)
+    }
+
     /// Returns the root error that a finding explains.
     pub fn root(&self) -> Option<&LogMatch> {
         let strong = self.unknown.began.as_ref().is_some_and(|began| !began.weak);
@@ -69,7 +83,10 @@ impl LogAnalysis {
         let fatal =
             self.unknown.lines.iter().find(|one| one.fatal && began.is_some_and(|began| began.line != one.line));
         let mut events: Vec<LogEvent<'_>> = match (self.root(), sign) {
-            (Some(root), _) => strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(root)]).collect(),
+            (Some(root), _) => {
+                let before = strong.filter(|began| !announces(began, root));
+                before.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(root)]).collect()
+            }
             (None, Some(sign)) if !secondary => {
                 strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(sign)]).collect()
             }
@@ -87,6 +104,15 @@ impl LogAnalysis {
             LogEvent::Unknown(_) => true,
         };
         self.story().into_iter().find(is_error)
+    }
+
+    /// Returns true if something failed, be it here or elsewhere; a sign that is only a warning is no failure.
+    pub fn tells_of_failure(&self) -> bool {
+        let fails = |event: &LogEvent<'_>| match event {
+            LogEvent::Known(found) => found.rank == LogRank::Root || !found.is_warning,
+            LogEvent::Unknown(_) => true,
+        };
+        self.story().iter().any(fails) || self.findings.iter().any(|found| found.rank == LogRank::Secondary)
     }
 
     /// Returns the playbooks and causes that the findings support.

@@ -60,20 +60,23 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_else(|| words.text("logs-any-engine", &[])).into();
     let told = story(report, words);
+    let held = report.standing_still();
     let key = match (told.is_empty(), secondary, &report.engine) {
         (false, ..) => {
             let tone = if report.root().is_some() { Tone::Critical } else { Tone::Warning };
             return (tone, words.text("logs-root", &[("engine", engine()), ("root", told.into())]));
         }
         (true, true, _) => (Tone::Warning, "logs-secondary-only"),
-        (true, false, Some(_)) => match report.stage {
-            Some(LogStage::Starting) => (Tone::Warning, "logs-not-ready"),
-            Some(LogStage::Stopping | LogStage::Ending) => (Tone::Good, "logs-shut-down"),
-            Some(LogStage::Serving) | None => (Tone::Good, "logs-clean"),
+        (true, false, Some(_)) => match (report.stage, held) {
+            (Some(LogStage::Stopping | LogStage::Ending), _) => (Tone::Good, "logs-shut-down"),
+            (_, Some(_)) => (Tone::Warning, "logs-still"),
+            (Some(LogStage::Starting), None) => (Tone::Warning, "logs-not-ready"),
+            (Some(LogStage::Serving) | None, None) => (Tone::Good, "logs-clean"),
         },
         (true, false, None) => (Tone::Unknown, "logs-unknown"),
     };
-    (key.0, words.text(key.1, &[("engine", engine())]))
+    let held = held.map(|held| format!("{held:.0}")).unwrap_or_default();
+    (key.0, words.text(key.1, &[("engine", engine()), ("n", held.into())]))
 }
 
 /// Tells the first error and what it led to, each as a clause; empty if there is none.

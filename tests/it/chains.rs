@@ -183,7 +183,11 @@ fn a_lost_prefix_cache_is_found_where_it_hurts_and_by_its_own_alert() {
     // The cache is full, which evicts shared blocks too: that prompts differ is possible, that reuse is lost is sure.
     let chain = ["high-ttft", "kv-cache-full", "prefix-cache-collapse", "prompts-diverged"];
     let diagnosis = assert_verdict(peak, &chain, Verdict::Possible);
-    assert!(diagnosis.causes[0].via.iter().all(|link| link.verdict == Verdict::Likely), "{:?}", diagnosis.causes[0].via);
+    assert!(
+        diagnosis.causes[0].via.iter().all(|link| link.verdict == Verdict::Likely),
+        "{:?}",
+        diagnosis.causes[0].via
+    );
     assert_chain("prefix-cache-collapse", &["prefix-cache-collapse", "prompts-diverged"]);
 }
 

@@ -308,3 +308,43 @@ fn what_follows_from_a_finding_above_is_its_consequence() {
     let next_day = then.replace("I0120", "I0121");
     assert_eq!(ranks(&format!("{cause}\n{next_day}\n"))[1], not_loaded(LogRank::Root), "another fault");
 }
+
+#[test]
+fn the_error_that_names_the_peer_is_told_instead_of_the_bare_refusal() {
+    let text = |outer: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/x/site-packages/lib/wire.py\", line 8, in connect\n    dial()\n\
+             ConnectionRefusedError: [Errno 111] Connection refused\n\nDuring handling of the above exception, another \
+             exception occurred:\n\nTraceback (most recent call last):\n  File \"/x/site-packages/lib/api.py\", line 9, in \
+             call\n    raise\n{outer}\n"
+        )
+    };
+    let outer = "lib.errors.Unavailable: no store at 10.1.20.14:8100";
+    assert_eq!(story(&text(outer)).1, [outer]);
+    let bare = "ConnectionRefusedError: [Errno 111] Connection refused";
+    assert_eq!(story(&text("lib.errors.Unavailable: the call failed")).1, [bare]);
+}
+
+#[test]
+fn an_error_of_a_library_belongs_to_the_part_of_the_engine_that_called_it() {
+    let log = |caller: &str| {
+        format!(
+            "[2026-05-07 19:33:02] server_args=ServerArgs(model_path='x')\n[2026-05-07 19:34:13 TP1] Scheduler hit an \
+             exception: Traceback (most recent call last):\n  File \"{caller}\", line 91, in step\n    step()\n  \
+             File \"/usr/lib/python3/dist-packages/odd_library/core.py\", line 341, in step\n    raise\nOddError: odd\n"
+        )
+    };
+    assert_eq!(story(&log("/sgl-workspace/sglang/python/sglang/srt/constrained/base.py")).1, ["grammar-failed"]);
+    assert_eq!(story(&log("/opt/own/part.py")).1, ["OddError: odd"]);
+}
+
+#[test]
+fn the_line_that_announces_an_exception_is_no_error_of_its_own() {
+    let error = "[12/05/2025-06:23:18] [TRT-LLM] [RANK 7] [E] Error in event loop: vector::_M_default_append";
+    let raised = "Exception in thread Thread-3 (_event_loop_wrapper):\nTraceback (most recent call last):\n  File \
+                  \"/usr/lib/python3/dist-packages/tensorrt_llm/_torch/pyexecutor/py_executor.py\", line 9, in loop\n    \
+                  step()\nValueError: vector::_M_default_append";
+    assert_eq!(story(&format!("{error}\n{raised}\n")).1, ["step-failed"]);
+    let other = error.replace("vector::_M_default_append", "boom");
+    assert_eq!(story(&format!("{other}\n{raised}\n")).1, ["Error in event loop: boom", "step-failed"]);
+}

@@ -191,3 +191,23 @@ fn a_log_in_utf_16_is_read_as_any_other() {
         assert!(log.root().unwrap().text.ends_with('\u{1f525}'), "{:?}", log.root());
     }
 }
+
+#[test]
+fn only_work_shows_that_an_engine_outlived_an_error_of_its_start() {
+    let still = SERVES.replace("1204.5", "0.0").replace("312.8", "0.0");
+    let answered = "(APIServer pid=7) INFO:     10.0.0.9:5 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK";
+    let odd = "(EngineCore pid=9) ERROR 08-20 09:34:00 [x.py:1] odd";
+    let dead = DEAD.replace("21:34:51", "09:34:01");
+    for lines in [
+        vec![START, odd, &still],
+        vec![START, answered, odd, SERVES],
+        // Another rank goes on.
+        vec![START, odd, &dead, SERVES],
+    ] {
+        assert_eq!(told(&read(&lines)).1, Some("odd"), "{lines:?}");
+    }
+    assert_eq!(told(&read(&[START, odd, answered])).1, None);
+    let held = |lines: &[&str]| read(lines).standing_still();
+    assert_eq!(held(&[READY, SERVES, &still]), Some(28.0));
+    assert_eq!((held(&[READY, &still, SERVES]), held(&[READY])), (None, None));
+}

@@ -122,7 +122,7 @@ fn the_engine_may_be_named_and_what_the_kernel_writes_is_known_all_the_same() {
 fn a_death_without_its_cause_says_that_the_cause_is_not_in_this_log() {
     let tail: String = DEATH.lines().filter(|l| !l.contains("OutOfMemory")).map(|l| format!("{l}\n")).collect();
     let output = read(tail.as_bytes(), &[]);
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("what began it was written before, or elsewhere"), "{text}");
 }
@@ -151,6 +151,17 @@ fn garbage_endless_lines_and_empty_logs_are_read_to_their_end() {
     let empty = read(b"", &[]);
     assert_eq!(empty.status.code(), Some(0));
     assert!(String::from_utf8(empty.stdout).unwrap().contains("the engine of this log is not recognised"));
+    // A failure is one whatever its rank; a warning alone is none.
+    for (line, code) in [
+        ("15:02:00 - LiteLLM Proxy:ERROR: a.py:7 - litellm.proxy.a(): Exception occured - No connected db.", 1),
+        (
+            "ERROR 08-20 21:34:51 [a.py:7] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+            1,
+        ),
+        ("[2025-07-03 12:45:27,563] LMCache WARNING: Failed to allocate memory for the KV cache.", 0),
+    ] {
+        assert_eq!(read(line.as_bytes(), &[]).status.code(), Some(code), "{line}");
+    }
     let missing = Command::new(BINARY).args(["logs", "/nowhere/x.log"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(2));
     let wrong = read(b"", &["--engine", "vlm"]);

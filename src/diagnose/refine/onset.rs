@@ -23,6 +23,7 @@ use findings::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
+use knowledge::signal::Engine;
 use prom::{Answer, Prometheus, Row, Series};
 
 /// The number of steps of which one is queried in a large pool.
@@ -85,15 +86,29 @@ pub(crate) async fn trace(
         let held =
             moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
-            let is_standstill = library.signals.get(&e.signal).is_some_and(|signal| signal.standstill);
-            let entries = observed.detection.pool(library).filter_map(|(engine, _)| engine.signals.get(&e.signal));
-            let own = entries.filter_map(|entry| entry.own_window()).max().unwrap_or(window);
-            let since = if is_standstill { clock::before(since, own) } else { since };
+            let engines = observed.detection.pool(library).map(|(engine, _)| engine);
+            let since = began(library, engines, &e.signal, since, window);
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
     observed.observations.held_step_seconds = range.step_seconds;
     !observed.observations.held_since.is_empty()
+}
+
+/// Returns the moment at which a signal's condition began that holds since `since`: a standstill is seen only after a whole
+/// window in which nothing moved, that of its query or else `window`.
+fn began<'a>(
+    library: &Library,
+    engines: impl Iterator<Item = &'a Engine>,
+    signal: &str,
+    since: Timestamp,
+    window: Duration,
+) -> Timestamp {
+    if !library.signals.get(signal).is_some_and(|signal| signal.standstill) {
+        return since;
+    }
+    let own = engines.filter_map(|engine| engine.signals.get(signal)?.own_window()).max();
+    clock::before(since, own.unwrap_or(window))
 }
 
 /// Returns true if the incident began within the request's window, as far as its alert tells.
@@ -225,6 +240,20 @@ mod tests {
         assert_eq!(held("?###########"), None, "nothing is known of before");
         assert_eq!(held("............"), None);
         assert_eq!(held(""), None);
+    }
+
+    #[test]
+    fn a_standstill_began_a_window_before_it_is_seen() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let (since, window) = (Timestamp::from_second(10_000).unwrap(), Duration::from_secs(300));
+        let vllm = &library.engines["vllm"];
+        let earlier =
+            |signal| since.as_second() - began(&library, std::iter::once(vllm), signal, since, window).as_second();
+        let own = vllm.signals["stalled_requests"].own_window().unwrap();
+        assert!(own < window, "a window of its own makes this a test of two windows");
+        assert_eq!(earlier("stalled_requests"), own.as_secs() as i64);
+        assert_eq!(earlier("replicas_idle"), 300, "its query follows the window of the request");
+        assert_eq!(earlier("requests_waiting"), 0, "other signals show a change at once");
     }
 
     #[test]

@@ -197,9 +197,9 @@ pub(crate) struct Clarity {
 }
 
 impl Clarity {
-    /// Returns true if this symptom replaces the alert's own. A confirmed one gives way only to one with a cause.
+    /// Returns true if this symptom replaces the alert's own. A confirmed one gives way only to one with a likely cause.
     fn outdoes(self, own: Option<Self>) -> bool {
-        own.is_none_or(|own| self > own && (self.explained || !own.confirmed))
+        own.is_none_or(|own| self > own && (self.sure.0 >= Verdict::Likely || !own.confirmed))
     }
 }
 

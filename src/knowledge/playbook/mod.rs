@@ -6,6 +6,7 @@
 mod change;
 mod condition;
 mod directory;
+mod expression;
 mod health;
 mod healthy_fleet;
 mod kinds;

@@ -3,14 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use promql_parser::parser::value::ValueType;
-use promql_parser::parser::{Expr, token};
-use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::Value;
 
-use super::{Condition, Evidence, Library, Op, Playbook, PlaybookKind};
+use super::expression::{by_metrics, metrics_of, words};
+use super::{Library, PlaybookKind};
 use crate::alert::{Alert, active};
-use crate::promql::parse;
 use crate::signal::Engine;
 
 /// Maximum number of rules that are queried from Prometheus.
@@ -168,151 +165,6 @@ fn inner(json: &Value) -> Option<String> {
     }
 }
 
-/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. That one is no mere guard,
-/// such as `and rate(requests[5m]) > 0`, if any playbook reads the other part. Ties: the one whose signal reads the fewest
-/// other metrics, then the playbook whose symptom reads them earliest. A symptom of low values is not meant by an expression
-/// that asks for high ones.
-fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
-    let words_of_expression: BTreeSet<&str> = words(expression).collect();
-    let judged = parse(expression).map_or_else(|_| expression.to_owned(), |parsed| judged_part(&parsed).to_string());
-    let judged: BTreeSet<&str> = words(&judged).collect();
-    let read = library.metrics.get_or_init(|| by_signal(library));
-    let asked = asked_direction(expression);
-    let fitting = |playbook: &'a Playbook, judged: &BTreeSet<&str>| {
-        let checks = playbook.symptom.iter().flat_map(Evidence::checks);
-        let of = |(place, (signal, when)): (usize, (&str, &Condition))| {
-            let opposite = asked.zip(direction(when)).is_some_and(|(asked, own)| asked != own);
-            let metrics = read.get(signal).filter(|_| !opposite)?;
-            let common = metrics.iter().find(|metric| judged.contains(metric.as_str())).cloned()?;
-            let n = metrics.iter().filter(|metric| words_of_expression.contains(metric.as_str())).count();
-            Some(((n, Reverse(metrics.len()), Reverse(place)), common))
-        };
-        checks.enumerate().filter_map(of).max().map(|best| (best, playbook))
-    };
-    let best = |judged: &BTreeSet<&str>| {
-        let symptoms = library.of_kind(PlaybookKind::Symptom).filter_map(|playbook| fitting(playbook, judged));
-        // Ties go to the first id.
-        let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
-        best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
-    };
-    best(&judged).or_else(|| best(&words_of_expression))
-}
-
-/// Returns the part of an expression that its guards limit.
-fn judged_part(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Paren(of) => judged_part(&of.expr),
-        Expr::Binary(of) if matches!(of.op.id(), token::T_LAND | token::T_LUNLESS) => judged_part(&of.lhs),
-        _ => expr,
-    }
-}
-
-/// Returns for each signal the metrics that its queries read, of all engines.
-fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
-    let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (signal, entry) in library.engines.values().flat_map(|engine| &engine.signals) {
-        read.entry(signal.clone()).or_default().extend(entry.query.as_deref().into_iter().flat_map(metrics_of));
-    }
-    read
-}
-
-/// Returns every word of a PromQL text that may be a metric's name.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).filter(|word| !word.is_empty())
-}
-
-/// Returns the metrics that a signal's query is made of: the names before its selectors. What only limits or joins other
-/// series (after `and`, `unless` or `0 *`, up to the end of its brackets or an `or`) is left out.
-fn metrics_of(query: &str) -> Vec<String> {
-    let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
-    let (mut out, mut word, mut depth, mut limits) = (Vec::new(), String::new(), 0_usize, None::<usize>);
-    let mut braces = false;
-    let mut chars = query.chars().peekable();
-    let mut quoted = false;
-    while let Some(c) = chars.next() {
-        quoted ^= c == '"';
-        if quoted || c == '"' {
-            word.clear();
-            continue;
-        }
-        if own(c) {
-            word.push(c);
-            continue;
-        }
-        match (word.as_str(), c) {
-            ("and" | "unless", _) if limits.is_none() && !braces => limits = Some(depth),
-            ("or", _) if limits.is_some_and(|at| at >= depth) && !braces => limits = None,
-            ("0", ' ') if limits.is_none() && !braces && chars.peek() == Some(&'*') => limits = Some(depth),
-            (name, '{') if !name.is_empty() && limits.is_none() => out.push(name.to_owned()),
-            _ => {}
-        }
-        match c {
-            '{' => braces = true,
-            '}' => braces = false,
-            '(' if !braces => depth += 1,
-            ')' if !braces => {
-                depth = depth.saturating_sub(1);
-                limits = limits.filter(|at| *at <= depth);
-            }
-            _ => {}
-        }
-        word.clear();
-    }
-    out
-}
-
-/// The values that a condition asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    High,
-    Low,
-}
-
-/// Returns the direction of a condition; `None` if it has several, or compares nothing.
-fn direction(when: &Condition) -> Option<Direction> {
-    let Condition::All(comparisons) = when else { return None };
-    let of = |op: Op| match op {
-        Op::Above | Op::AtLeast => Direction::High,
-        Op::Below | Op::AtMost => Direction::Low,
-    };
-    let first = of(comparisons.first()?.op);
-    comparisons.iter().all(|comparison| of(comparison.op) == first).then_some(first)
-}
-
-/// Returns the direction in which an expression compares; `None` if in both or none, or if it is no PromQL.
-fn asked_direction(expression: &str) -> Option<Direction> {
-    let mut asked = Asked::default();
-    let Ok(_) = walk_expr(&mut asked, &parse(expression).ok()?);
-    let first = *asked.0.first()?;
-    asked.0.iter().all(|direction| *direction == first).then_some(first)
-}
-
-/// The directions of an expression; both where a series is taken from something, or divides it: high turns into low.
-#[derive(Default)]
-struct Asked(Vec<Direction>);
-
-impl ExprVisitor for Asked {
-    type Error = std::convert::Infallible;
-
-    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
-        let has_series = |side: &Expr| side.value_type() != ValueType::Scalar;
-        let (op, left, right) = match expr {
-            Expr::Unary(of) => (token::T_SUB, false, has_series(&of.expr)),
-            Expr::Binary(of) => (of.op.id(), has_series(&of.lhs), has_series(&of.rhs)),
-            _ => return Ok(true),
-        };
-        match op {
-            token::T_SUB | token::T_DIV if right && (op == token::T_SUB || !left) => {
-                self.0.extend([Direction::High, Direction::Low]);
-            }
-            token::T_GTR | token::T_GTE => self.0.push(if left { Direction::High } else { Direction::Low }),
-            token::T_LSS | token::T_LTE => self.0.push(if left { Direction::Low } else { Direction::High }),
-            _ => {}
-        }
-        Ok(true)
-    }
-}
-
 /// Returns true if `text` matches `pattern`, in which `*` stands for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
@@ -333,7 +185,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Direction, asked_direction, by_metrics, expression, glob, metrics_of, select};
+    use super::{by_metrics, expression, glob, select};
     use crate::alert::Alert;
     use crate::playbook::load;
 
@@ -362,29 +214,6 @@ mod tests {
         assert_ne!(playbook_of(small).as_deref(), Some("corrupted-outputs"), "its denominator is a guard here");
         let guard_first = "sum(rate(unknown_total[5m])) > 1 and on () max(vllm:num_requests_waiting) > 9";
         assert_eq!(playbook_of(guard_first).as_deref(), Some("queue-buildup"));
-    }
-
-    #[test]
-    fn only_what_turns_its_value_round_leaves_an_expressions_direction_open() {
-        for (expression, expected) in [
-            ("util{gpu='a-b'} < 20", Some(Direction::Low)),
-            ("util{gpu=\"it's - \\\" > -\"} < 20", Some(Direction::Low)),
-            ("temperature offset -5m > -10", Some(Direction::High)),
-            ("util - 5 >= 20 # - and < 5", Some(Direction::High)),
-            ("10 < waiting", Some(Direction::High)),
-            ("1 - failed / all < 0.99", None),
-            ("-util < 5", None),
-            ("1 / tokens > 0.1", None),
-            ("a > 1 and b < 2", None),
-        ] {
-            assert_eq!(asked_direction(expression), expected, "{expression}");
-        }
-    }
-
-    #[test]
-    fn what_limits_or_joins_other_series_is_not_what_a_query_is_made_of() {
-        assert_eq!(metrics_of("sum(a{x=\"{2}\"} > 0 and b{}) or 0 * c{}"), ["a"]);
-        assert_eq!(metrics_of("max(a{} unless on (x) (b{} or c{})) / d{}"), ["a", "d"]);
     }
 
     #[test]
