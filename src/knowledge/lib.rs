@@ -3,7 +3,6 @@
 pub mod alert;
 pub mod clip;
 pub mod clock;
-pub mod failpoint;
 pub mod gap;
 pub mod incident;
 pub mod playbook;

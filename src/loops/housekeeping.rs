@@ -16,11 +16,11 @@ use super::maintenance;
 use super::weekly::schedule_weeklies;
 use chat::LONGEST_FOLLOWUP;
 use knowledge::clock;
-use knowledge::failpoint::failpoint;
 use notify::{LAST_SEARCH_DELAY, REFUSED};
 use service::Service;
 use service::config::Config;
 use service::watchdog;
+use store::failpoint;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
 /// Interval between two rounds.

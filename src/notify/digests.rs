@@ -11,10 +11,10 @@ use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
 use findings::Scope;
 use knowledge::clock;
-use knowledge::failpoint::failpoint;
 use redact::Redactor;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
+use store::failpoint;
 use store::{
     CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, Incident, IncidentPlace, Mention, StoreError,
 };

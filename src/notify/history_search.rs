@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use super::{Lane, Notifier, PAUSES};
 use knowledge::clock;
-use knowledge::failpoint::failpoint;
 use slack::{MarkedMessage, Slack, SlackError};
+use store::failpoint;
 use store::{CalledPeople, DuplicateCheck, Mention, MessageEffects, StoreError, ValidMessages};
 
 /// The delays of the searches for a duplicate message, each counted from the previous one.

@@ -30,7 +30,6 @@ pub use cleaned::{cleaned_incident, learn};
 pub use history_search::{HistoryCache, LAST_SEARCH_DELAY};
 use knowledge::alert::Alert;
 use knowledge::clock::Backoff;
-use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 pub use maintenance::{LONGEST as LONGEST_MAINTENANCE, Maintenance, MaintenanceConfig};
 use message::{Message, SlackMessage};
@@ -44,6 +43,7 @@ use redact::Redactor;
 pub use refused_channels::{CHECK_INTERVAL, REFUSED, todo};
 use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
+use store::failpoint;
 use store::{CalledPeople, Incident, PendingWork, Store};
 use telemetry::Metrics;
 

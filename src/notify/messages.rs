@@ -8,9 +8,9 @@ use tracing::{error, info, warn};
 use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark};
-use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
 use slack::{MessageMark, Slack, SlackError};
+use store::failpoint;
 use store::{Delivery, Incident, Mention, MessageEffects, Sink, StoreError};
 
 impl Notifier {

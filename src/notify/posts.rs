@@ -9,10 +9,10 @@ use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{MOST_POST_TRIES, MOST_REPOSTS, Notifier, To};
 use knowledge::clock::{between, human_duration};
-use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
 use render::{self, ThreadState};
 use slack::{Destination, MessageMark, Slack, SlackError};
+use store::failpoint;
 use store::{Incident, Post, PostKind, StoreError};
 
 /// The result of a post.

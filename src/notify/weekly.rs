@@ -12,10 +12,10 @@ use tracing::{error, info};
 use super::history_search::SearchOutcome;
 use super::outgoing::{Outgoing, SendFailure, Trouble};
 use super::{Notifier, To};
-use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 use report::weekly::{CAUSES, WeeklySummary, causes, read, summarise};
 use slack::{Destination, MessageMark};
+use store::failpoint;
 use store::{Store, StoreError, SummaryPeriod, SummaryPost, WeeklyEnd};
 
 /// The timeout for reading the week from the store; less than the lease.

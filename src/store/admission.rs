@@ -19,9 +19,9 @@ use super::transaction::Tx;
 use super::unreadable::Unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
+use crate::failpoint::failpoint;
 use knowledge::alert::{AlertGroup, AlertStatus};
 use knowledge::clock::{from_unix_ms, unix_ms};
-use knowledge::failpoint::failpoint;
 use knowledge::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
 
 /// Maximum number of sources whose open incidents of one group key are searched.

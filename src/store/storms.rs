@@ -17,8 +17,8 @@ use super::events::{Event, record_events};
 use super::ids::new_id;
 use super::values::{BindValues, write_rows};
 use super::{Store, StoreError};
+use crate::failpoint::failpoint;
 use knowledge::clock::unix_ms;
-use knowledge::failpoint::failpoint;
 use knowledge::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.

@@ -15,10 +15,10 @@ use super::auth::Sender;
 use super::body::BodyError;
 use super::state::Shared;
 use knowledge::alert::AlertGroup;
-use knowledge::failpoint::failpoint;
 use knowledge::incident::AdmitReason;
 use service::config::is_source;
 use service::watchdog;
+use store::failpoint;
 use store::{Admitted, StoreError};
 
 /// An accepted call: the result for the metrics, and the answer.

@@ -20,9 +20,9 @@ use super::escalation::Callee;
 use super::outgoing::{Outgoing, SendFailure};
 use super::{MOST_TRIES, Notifier};
 use knowledge::clock;
-use knowledge::failpoint::failpoint;
 use message::Message;
 use render::Phrases;
+use store::failpoint;
 use store::{Delivery, Incident, MessageEffects, PostponeReason, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.
