@@ -8,8 +8,8 @@ use crate::direct::{Exporters, observe_needs_with_exporters};
 use crate::judge::symptom;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::plan::Needs;
-use findings::{Observations, Request, SymptomVerdict};
-use knowledge::playbook::{Evidence, Library, PoolKind};
+use findings::{Observations, PastKind, Request, SymptomVerdict};
+use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, PoolKind, Severity};
 use prom::Prometheus;
 
 /// Observes a pool, learns its kinds, and observes what the limits of these kinds need as well. Returns the library with these
@@ -35,6 +35,13 @@ pub(crate) async fn observe_by_kind<'a>(
         let request = Request { deadline: left, ..request.clone() };
         observed = Box::pin(observe_needs_with_exporters(own, prometheus, &request, &wanted, exporters, cache)).await;
     }
+    let is_young = observed.detection.past.is_some_and(|past| past.kind == PastKind::SinceStart);
+    if is_young && is_hurt(own, &observed.observations.of_past()) {
+        observed.detection.past = None;
+        observed.observations.forget_past();
+        let why = "since the pool started its users are hurt as now: that is no past to compare with";
+        observed.detection.notes.push(why.to_owned());
+    }
     let found = || kinds.iter().filter_map(|place| library.kinds.kinds.get(*place));
     observed.kinds = found().map(|kind| kind.kind.clone()).collect();
     let is_declared = library.declared_kind(&request.scope.dimensions).is_some();
@@ -47,6 +54,13 @@ pub(crate) async fn observe_by_kind<'a>(
     };
     observed.detection.notes.extend(found().filter(|kind| kind.moves_limits()).map(judged_as));
     (own, observed)
+}
+
+/// Returns true if a symptom that pages is confirmed.
+fn is_hurt(library: &Library, seen: &Observations) -> bool {
+    let pages = |playbook: &Playbook| playbook.alerts.iter().any(|alert| alert.severity == Severity::Critical);
+    let is_confirmed = |evidence: &[Evidence]| symptom(library, evidence, seen).1 == SymptomVerdict::Confirmed;
+    library.of_kind(PlaybookKind::Symptom).any(|playbook| pages(playbook) && is_confirmed(&playbook.symptom))
 }
 
 /// Returns the needs extended by the signals that tell kinds; none of them needs a past.

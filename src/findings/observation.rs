@@ -95,6 +95,20 @@ pub struct Observations {
 }
 
 impl Observations {
+    /// Returns the pool's values of the past as if they were those of now, without replicas.
+    #[must_use]
+    pub fn of_past(&self) -> Self {
+        let then =
+            |now: &Observation| Observation { value: now.baseline, answered: now.answered, ..Observation::default() };
+        let signals = self.signals.iter().map(|(name, now)| (name.clone(), then(now))).collect();
+        Self { signals, ..Self::default() }
+    }
+
+    /// Drops the values of the past.
+    pub fn forget_past(&mut self) {
+        self.signals.values_mut().for_each(|seen| (seen.baseline, seen.before) = (None, None));
+    }
+
     /// Returns the key of a condition in `held_since`.
     pub fn held_key(signal: &str, when: &str) -> String {
         format!("{signal} {when}")
