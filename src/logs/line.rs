@@ -20,12 +20,14 @@ const PADDED_LEVELS: [&str; 4] = ["INFO ", "WARN ", "ERROR ", "TRACE "];
 const LINE_KEYS: [&str; 6] = ["log", "MESSAGE", "textPayload", "line", "@message", "message"];
 /// Keys that show that JSON is a collector's although its line is under `message`.
 const COLLECTOR_KEYS: [&str; 6] = ["kubernetes", "stream", "@timestamp", "docker", "_SYSTEMD_UNIT", "source_type"];
-/// Keys of the level, the message and the details in JSON lines of programs. Sources:
+/// Keys of the level, the message, the details and the time in JSON lines of programs. Sources:
 /// <https://docs.litellm.ai/docs/proxy/debugging>, <https://pkg.go.dev/go.uber.org/zap/zapcore#EncoderConfig>,
 /// <https://docs.rs/tracing-subscriber/latest/tracing_subscriber/fmt/format/struct.Json.html>.
 const LEVEL_KEYS: [&str; 6] = ["level", "levelname", "severity", "lvl", "log.level", "loglevel"];
 const MESSAGE_KEYS: [&str; 4] = ["message", "msg", "event", "body"];
 const DETAIL_KEYS: [&str; 7] = ["error", "err", "exception", "exc_info", "stacktrace", "stack_trace", "traceback"];
+
+const TIME_KEYS: [&str; 5] = ["timestamp", "time", "asctime", "ts", "@timestamp"];
 
 /// The level of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub(super) struct LogLine<'a> {
     pub(super) text: Cow<'a, str>,
     /// The header of the program: time, level, place.
     pub(super) header: String,
+    /// The time that a JSON object has for it.
+    pub(super) time: Option<String>,
     /// The text after the header; several lines if a JSON object holds several.
     pub(super) body: String,
     pub(super) level: LineLevel,
@@ -87,7 +91,7 @@ static HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\[(?P<inner>[^\[\]]{0,120})\]:?",
         r"\((?P<process>[A-Za-z][\w:.*-]*(?: [^()]{0,80})?)\)",
         r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
-        r"(?P<glog>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+",
+        r"(?P<glog>[IWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ +\d+",
         // llama.cpp: minutes, seconds, milliseconds, microseconds.
         r"\d+\.\d\d\.\d{3}\.\d{3} (?P<letter>[IWED])",
         r"[\w./-]+\.(?:py|cc|cpp|cu|cuh|c|h|go|rs):\d+(?:\]|:| -)?",
@@ -102,7 +106,7 @@ static HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// A level inside brackets: `[E]`, `[error]`, `[2026-11-02 16:02:26,014 E 391 391]`.
 static INNER_LEVEL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^(?:(?P<rank>rank ?\d+)|.*?\b(?:(?P<lower>[IWD](?:\d{4})?|(?i:trace|debug|info|notice|warn|warning))|(?P<error>[EFC](?:\d{4})?|(?i:error|err|critical|crit|fatal|alert|emerg)))\b.*)$").ok()
+    Regex::new(r"^(?:(?P<rank>rank ?\d+)|.*?\b(?:(?P<lower>[IWD](?:\d{3,4})?|(?i:trace|debug|info|notice|warn|warning))|(?P<error>[EFC](?:\d{3,4})?|(?i:error|err|critical|crit|fatal|alert|emerg)))\b.*)$").ok()
 });
 
 impl<'a> LogLine<'a> {
@@ -129,6 +133,7 @@ impl<'a> LogLine<'a> {
         self.level = level.map_or(LineLevel::None, level_of);
         let text = |value: &Value| value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         let message = MESSAGE_KEYS.iter().find_map(|key| find(key).and_then(text)).unwrap_or_default();
+        self.time = TIME_KEYS.iter().find_map(|key| find(key).and_then(text));
         let details = DETAIL_KEYS.iter().filter_map(|key| find(key).and_then(text));
         // The stack of another language is no part of the message.
         let details = details.filter(|detail| !message.contains(detail.as_str()));

@@ -38,7 +38,8 @@ static WRITTEN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let dates = [
         r"(?P<y1>\d{4})[-/](?P<m1>\d\d)[-/](?P<d1>\d\d)[T ]",
         r"(?P<m2>\d\d)-(?P<d2>\d\d)[T ]",
-        r"\b[IWEF](?P<m3>\d\d)(?P<d3>\d\d) ",
+        // PyTorch's has no zero before the month.
+        r"\b[IWEF](?P<m3>\d?\d)(?P<d3>\d\d) ",
         r"(?P<m4>\d\d)/(?P<d4>\d\d)/(?P<y4>\d{4})-",
         r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<d5>[ \d]?\d)(?:, (?P<y2>\d{4}) @)? ",
     ];
@@ -123,6 +124,7 @@ mod tests {
             ("[2026-11-20 03:02:11 TP0] Decode batch", "2026-11-20 03:02:11"),
             ("2026-11-20T03:02:11.123456789Z stdout F x", "2026-11-20T03:02:11"),
             ("[rank0]:[E1120 03:02:11.131931664 ProcessGroupNCCL.cpp:632] x", "11-20 03:02:11"),
+            ("[rank1]:[E220 03:02:11.131931664 ProcessGroupNCCL.cpp:632] x", "02-20 03:02:11"),
             ("[11/20/2026-03:02:11] [TRT-LLM] [E] x", "11/20/2026-03:02:11"),
             ("2026/11/20 03:02:11 [error] x", "2026/11/20 03:02:11"),
             ("Nov  2 03:02:11 node-a kernel: x", "Nov  2 03:02:11"),

@@ -79,9 +79,8 @@ impl<'a> LogReader<'a> {
         let line: &str = &plain;
         let parsed = LogLine::of(line);
         let near = self.within.map(|[_, to]| to).or_else(|| self.now.as_ref()?.at);
-        if let Some(at) =
-            moment::of(line, near).or_else(|| moment::of(&parsed.text, near)).or_else(|| moment::epoch(line))
-        {
+        let texts = [parsed.time.as_deref().unwrap_or_default(), line, &parsed.text];
+        if let Some(at) = texts.iter().find_map(|text| moment::of(text, near)).or_else(|| moment::epoch(line)) {
             self.from.get_or_insert_with(|| at.clone());
             self.to = Some(at.clone());
             self.now = Some(at);
@@ -159,7 +158,8 @@ impl<'a> LogReader<'a> {
         // A line without a level may be another program's, the kernel's for example, which no end of an engine explains.
         let is_stopping = self.life.stopped_at(when).is_some() && parsed.level != LineLevel::None;
         let is_ending = self.life.stage().is_some_and(|stage| stage >= LogStage::Stopping);
-        let is_warning = parsed.level == LineLevel::Lower;
+        let is_warning =
+            parsed.level == LineLevel::Lower && !REFUSED.as_ref().is_some_and(|refused| refused.is_match(line));
         // What any log may hold begins no stage of an engine.
         let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
         let marks = if is_prompt { Vec::new() } else { marks };
@@ -315,6 +315,9 @@ impl<'a> LogReader<'a> {
 
 /// The access line of an engine's HTTP server about an answer.
 static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 200\b"#).ok());
+
+/// The same about an error of the server, which programs log as information.
+static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 5\d\d\b"#).ok());
 
 /// Returns true if a line with numbers tells of work: engines write rates of zero while they stand still, too.
 fn shows_work(numbers: &LogNumbers, line: &str) -> bool {

@@ -64,6 +64,13 @@ impl LogAnalysis {
         (made == [0.0, 0.0] && held > 0.0).then_some(held)
     }
 
+    /// Returns true if half of its numbers tell of requests and of no token, the last ones too.
+    fn stood_still(&self) -> bool {
+        let median = |name: &str| self.statistics.iter().find(|value| value.name == name).map(|value| value.median);
+        let held = ["requests_running", "requests_waiting"].into_iter().filter_map(median).any(|held| held > 0.0);
+        self.standing_still().is_some() && held && median("generation_token_rate") == Some(0.0)
+    }
+
     /// Returns the root error that a finding explains.
     pub fn root(&self) -> Option<&LogMatch> {
         let strong = self.unknown.began.as_ref().is_some_and(|began| !began.weak);
@@ -112,7 +119,8 @@ impl LogAnalysis {
             LogEvent::Known(found) => found.rank == LogRank::Root || !found.is_warning,
             LogEvent::Unknown(_) => true,
         };
-        self.story().iter().any(fails) || self.findings.iter().any(|found| found.rank == LogRank::Secondary)
+        let is_told = |found: &LogMatch| found.rank == LogRank::Secondary;
+        self.story().iter().any(fails) || self.findings.iter().any(is_told) || self.stood_still()
     }
 
     /// Returns the playbooks and causes that the findings support.

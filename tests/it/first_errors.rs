@@ -348,3 +348,24 @@ fn the_line_that_announces_an_exception_is_no_error_of_its_own() {
     let other = error.replace("vector::_M_default_append", "boom");
     assert_eq!(story(&format!("{other}\n{raised}\n")).1, ["Error in event loop: boom", "step-failed"]);
 }
+
+#[test]
+fn a_json_line_has_the_time_of_its_own_key_wherever_it_stands() {
+    let line = |message: &str, at: &str| {
+        format!("{{\"message\": \"{message}\", \"level\": \"ERROR\", \"timestamp\": \"{at}\"}}")
+    };
+    let text =
+        [line("begun at 2026-08-28T09:00:00", "2026-08-28T10:00:01.12"), line(&"x".repeat(400), "2026-08-28T10:52:10")];
+    let read = LogReader::new(&Patterns::new(library().logs.values())).text(&text.join("\n"));
+    let times: Vec<_> = read.unknown.lines.iter().filter_map(|one| one.first.as_deref()).collect();
+    assert_eq!(times, ["2026-08-28T10:00:01", "2026-08-28T10:52:10"]);
+}
+
+#[test]
+fn requests_that_the_server_fails_are_a_failure_and_one_of_them_is_none() {
+    let line = "INFO:     10.65.86.10:43264 - \"POST /v1/chat/completions HTTP/1.1\" 500 Internal Server Error\n";
+    let read = |text: &str| LogReader::new(&Patterns::new(library().logs.values())).text(text);
+    let failing = read(&line.repeat(3));
+    assert!(failing.tells_of_failure() && failing.findings[0].id == "server-errors", "{:?}", failing.findings);
+    assert!(!read(line).tells_of_failure());
+}
