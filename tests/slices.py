@@ -19,8 +19,8 @@ SLICES = {
                    "src/notify/messages.rs", "src/notify/posts.rs", "src/render/buttons.rs", "src/render/notes.rs",
                    "src/render/view.rs", "src/report/timeline.rs", "src/service/config.rs", "src/slack/config.rs",
                    "src/slack/lib.rs", "src/store/admission.rs", "src/store/incidents.rs", "src/store/lib.rs",
-                   "src/store/posts.rs", "src/store/retention.rs"],
-        "names": r"[sS]nooz|[rR]emind|\battention\b",
+                   "src/store/maintenance.rs", "src/store/posts.rs", "src/store/replaced.rs", "src/store/retention.rs"],
+        "names": r"[sS]nooz|[rR]emind|\battention\b|\bcall_again\b",
     },
     "backtest": {
         "paths": ["src/backtest", "src/cli/backtest", "benches/backtest.rs"],

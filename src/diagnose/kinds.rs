@@ -8,7 +8,7 @@ use crate::direct::{Exporters, observe_needs_with_exporters};
 use crate::judge::symptom;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::plan::Needs;
-use findings::{Observations, PastKind, Request, SymptomVerdict};
+use findings::{EvidenceResult, Observations, Outcome, PastKind, Request, SymptomVerdict};
 use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, PoolKind, Severity};
 use prom::Prometheus;
 
@@ -36,7 +36,7 @@ pub(crate) async fn observe_by_kind<'a>(
         observed = Box::pin(observe_needs_with_exporters(own, prometheus, &request, &wanted, exporters, cache)).await;
     }
     let is_young = observed.detection.past.is_some_and(|past| past.kind == PastKind::SinceStart);
-    if is_young && is_hurt(own, &observed.observations.of_past()) {
+    if is_young && was_hurt_as_now(own, &observed.observations) {
         observed.detection.past = None;
         observed.observations.forget_past();
         let why = "since the pool started its users are hurt as now: that is no past to compare with";
@@ -56,11 +56,18 @@ pub(crate) async fn observe_by_kind<'a>(
     (own, observed)
 }
 
-/// Returns true if a symptom that pages is confirmed.
-fn is_hurt(library: &Library, seen: &Observations) -> bool {
-    let pages = |playbook: &Playbook| playbook.alerts.iter().any(|alert| alert.severity == Severity::Critical);
-    let is_confirmed = |evidence: &[Evidence]| symptom(library, evidence, seen).1 == SymptomVerdict::Confirmed;
-    library.of_kind(PlaybookKind::Symptom).any(|playbook| pages(playbook) && is_confirmed(&playbook.symptom))
+/// Returns true if the past confirms a symptom that pages, by a value that is no more than doubled now.
+fn was_hurt_as_now(library: &Library, seen: &Observations) -> bool {
+    let past = seen.of_past();
+    let pages = |playbook: &&Playbook| playbook.alerts.iter().any(|alert| alert.severity == Severity::Critical);
+    let is_alike = |check: &EvidenceResult| {
+        let now = seen.signals.get(&check.signal).and_then(|now| now.value);
+        check.outcome == Outcome::Met && check.value.zip(now).is_some_and(|(then, now)| now <= 2.0 * then)
+    };
+    library.of_kind(PlaybookKind::Symptom).filter(pages).any(|playbook| {
+        let (checks, verdict) = symptom(library, &playbook.symptom, &past);
+        verdict == SymptomVerdict::Confirmed && checks.iter().any(is_alike)
+    })
 }
 
 /// Returns the needs extended by the signals that tell kinds; none of them needs a past.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::line::CHARS;
-use super::moment::LogTime;
+use super::moment::{LogTime, without_year};
 use super::record::Records;
 use super::unknown_line::UnknownLine;
 
@@ -173,10 +173,10 @@ fn began(lines: &[UnknownLine], failed: Option<Failed>) -> Option<&UnknownLine> 
             return false;
         }
         let Some(failed) = failed else { return true };
-        let recent = failed
-            .at
-            .zip(one.at)
-            .is_none_or(|(failed, at)| at >= failed || knowledge::clock::between(at, failed) <= SAME_FAULT_WITHIN);
+        // One writer of a log may leave out the year.
+        let times = failed.at.map(without_year).zip(one.at.map(without_year));
+        let recent =
+            times.is_none_or(|(failed, at)| at >= failed || knowledge::clock::between(at, failed) <= SAME_FAULT_WITHIN);
         recent && (!failed.root || (one.line < failed.line && !one.weak))
     };
     let strong = lines.iter().filter(belongs).find(|one| !one.weak);

@@ -26,8 +26,7 @@ const COLLECTOR_KEYS: [&str; 6] = ["kubernetes", "stream", "@timestamp", "docker
 const LEVEL_KEYS: [&str; 6] = ["level", "levelname", "severity", "lvl", "log.level", "loglevel"];
 const MESSAGE_KEYS: [&str; 4] = ["message", "msg", "event", "body"];
 const DETAIL_KEYS: [&str; 7] = ["error", "err", "exception", "exc_info", "stacktrace", "stack_trace", "traceback"];
-
-const TIME_KEYS: [&str; 5] = ["timestamp", "time", "asctime", "ts", "@timestamp"];
+const TIME_KEYS: [&str; 5] = ["@timestamp", "timestamp", "asctime", "ts", "time"];
 
 /// The level of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -78,7 +78,7 @@ impl<'a> LogReader<'a> {
         let plain = without_colours(line);
         let line: &str = &plain;
         let parsed = LogLine::of(line);
-        let near = self.within.map(|[_, to]| to).or_else(|| self.now.as_ref()?.at);
+        let near = self.within.map(|[_, to]| to);
         let texts = [parsed.time.as_deref().unwrap_or_default(), line, &parsed.text];
         if let Some(at) = texts.iter().find_map(|text| moment::of(text, near)).or_else(|| moment::epoch(line)) {
             self.from.get_or_insert_with(|| at.clone());
@@ -165,8 +165,8 @@ impl<'a> LogReader<'a> {
         let marks = if is_prompt { Vec::new() } else { marks };
         let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
         let mark = mark.max_by_key(|(_, stage)| *stage);
-        let works =
-            works.into_iter().any(of_engine) || ANSWERED.as_ref().is_some_and(|answered| answered.is_match(line));
+        let works = works.into_iter().any(of_engine)
+            || (!is_prompt && ANSWERED.as_ref().is_some_and(|answered| answered.is_match(line)));
         for (of, (_, finding)) in best {
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             // Connections that break and memory that is left behind belong to any end.
@@ -313,8 +313,13 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// The access line of an engine's HTTP server about an answer.
-static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 200\b"#).ok());
+/// The access line about an answer that the engine made; other paths the API server answers alone.
+static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#""POST /(?:v\d/)?(?:(?:chat/)?completions|responses|messages|embeddings|rerank|score|classify|generate)\b\S* HTTP/[\d.]+" 200\b"#,
+    )
+    .ok()
+});
 
 /// The same about an error of the server, which programs log as information.
 static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 5\d\d\b"#).ok());

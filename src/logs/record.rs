@@ -18,8 +18,8 @@ use super::unknown_line::UnknownLine;
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
 const MESSAGE_LINES: usize = 8;
-/// Maximum packages of which a frame is kept: a library's error belongs to the part of the engine that called it.
-const PACKAGES: usize = 3;
+/// Maximum runs of which a frame is kept: a library's error belongs to the part of the engine that called it.
+const RUNS: usize = 5;
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
 /// The open records of all writers.
@@ -41,7 +41,7 @@ struct Record {
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
-    /// The innermost frame of each package, the innermost package first.
+    /// The innermost frame of each run of frames of one package, the innermost run first.
     frames: Vec<String>,
     /// True after a frame that is not indented: the line of code below it is not indented either.
     flat: bool,
@@ -130,12 +130,19 @@ fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
 
 /// An exception about a connection, as Python's own library raises it.
 static DISCONNECTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^(?:[\w.]+\.)?(?:Connection\w*Error|TimeoutError|OSError|gaierror|BrokenPipeError|ConnectError|ConnectTimeout)\b")
+    Regex::new(r"^(?:Connection(?:Refused|Reset|Aborted)Error|socket\.gaierror|\w+: \[Errno (?:104|110|111|113|-\d)\])")
         .ok()
 });
 
-/// An address with its port, or a URL.
-static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\w\]]:\d{2,5}\b|://").ok());
+/// A peer with its port.
+static PEER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let forms = [
+        r"\bconnect\w* (?:to |with )?\S*[\w\]]:\d{2,5}\b",
+        r"\b(?:to|at) \d+(?:\.\d+){3}:\d{2,5}\b",
+        r"://[^/\s]*:\d{2,5}\b",
+    ];
+    Regex::new(&forms.join("|")).ok()
+});
 
 impl Records {
     /// Adds a line, and returns the failures of the records that it ends. `known` is what a finding says of the line.
@@ -288,8 +295,8 @@ impl Record {
             let names_peer = self.innermost.as_ref().is_some_and(|(inner, inner_known)| {
                 inner_known.is_none()
                     && has(&DISCONNECTED, &inner.said)
-                    && !has(&ADDRESS, &inner.said)
-                    && has(&ADDRESS, &raised.said)
+                    && !has(&PEER, &inner.said)
+                    && has(&PEER, &raised.said)
             });
             if names_peer || self.innermost.is_none() {
                 self.innermost = Some((raised, known));
@@ -310,7 +317,7 @@ impl Record {
         true
     }
 
-    /// Keeps a frame in place of the one of the same package that called it, and returns its place.
+    /// Keeps a frame instead of the one of the same package that called it, and returns its place.
     fn add_frame(&mut self, body: &str) -> Option<String> {
         let place = frame(body)?;
         let body = body.replace('\\', "/");
@@ -318,7 +325,7 @@ impl Record {
             self.frames.remove(0);
         }
         self.frames.insert(0, printable(&body));
-        self.frames.truncate(PACKAGES);
+        self.frames.truncate(RUNS);
         Some(place)
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::moment::without_year;
 use super::unknown_line::UnknownLine;
-use super::{LogAnalysis, LogMatch, NamedLogAnalysis};
+use super::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis};
 use knowledge::playbook::LogRank;
 
 /// An error of a log.
@@ -49,26 +49,26 @@ pub(super) fn root(findings: &[LogMatch]) -> Option<&LogMatch> {
     findings.iter().filter(|found| found.rank == LogRank::Root).min_by_key(|found| (found.is_warning, found.line))
 }
 
+/// Minimum length of a message by which an error is known as the announcement of another one.
+const MESSAGE: usize = 10;
+
 /// Returns true if an error only says that another one was raised: it ends with that one's message.
 fn announces(error: &UnknownLine, root: &LogMatch) -> bool {
     let message = root.raised.as_ref().and_then(|raised| raised.said.split_once(": ")).map(|(_, message)| message);
-    message.is_some_and(|message| !message.is_empty() && error.said.ends_with(message))
+    let message = message.filter(|message| message.len() >= MESSAGE);
+    message.and_then(|message| error.said.strip_suffix(message)).is_some_and(|before| before.ends_with(": "))
 }
 
 impl LogAnalysis {
-    /// Returns the number of requests that ran or waited at the end of a log whose last numbers tell of no token.
-    pub fn standing_still(&self) -> Option<f64> {
-        let last = |name: &str| self.statistics.iter().find(|value| value.name == name).map(|value| value.last);
-        let made = [last("generation_token_rate")?, last("prompt_throughput").unwrap_or_default()];
-        let held: f64 = ["requests_running", "requests_waiting"].into_iter().filter_map(last).sum();
-        (made == [0.0, 0.0] && held > 0.0).then_some(held)
-    }
-
-    /// Returns true if half of its numbers tell of requests and of no token, the last ones too.
-    fn stood_still(&self) -> bool {
-        let median = |name: &str| self.statistics.iter().find(|value| value.name == name).map(|value| value.median);
-        let held = ["requests_running", "requests_waiting"].into_iter().filter_map(median).any(|held| held > 0.0);
-        self.standing_still().is_some() && held && median("generation_token_rate") == Some(0.0)
+    /// Returns the number of requests that ran or waited at the end of a log of which half of the numbers, and the last,
+    /// tell of no token.
+    pub fn standing_still(&self) -> Option<u64> {
+        let find = |name: &str| self.statistics.iter().find(|value| value.name == name);
+        let is_still = |value: &LogValueSummary| value.last == 0.0 && value.median == 0.0;
+        let is_idle = is_still(find("generation_token_rate")?) && find("prompt_throughput").is_none_or(is_still);
+        let held: f64 =
+            ["requests_running", "requests_waiting"].into_iter().filter_map(|name| Some(find(name)?.last)).sum();
+        (is_idle && held > 0.0).then_some(held.round() as u64)
     }
 
     /// Returns the root error that a finding explains.
@@ -120,7 +120,7 @@ impl LogAnalysis {
             LogEvent::Unknown(_) => true,
         };
         let is_told = |found: &LogMatch| found.rank == LogRank::Secondary;
-        self.story().iter().any(fails) || self.findings.iter().any(is_told) || self.stood_still()
+        self.story().iter().any(fails) || self.findings.iter().any(is_told) || self.standing_still().is_some()
     }
 
     /// Returns the playbooks and causes that the findings support.

@@ -75,8 +75,7 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
         },
         (true, false, None) => (Tone::Unknown, "logs-unknown"),
     };
-    let held = held.map(|held| format!("{held:.0}")).unwrap_or_default();
-    (key.0, words.text(key.1, &[("engine", engine()), ("n", held.into())]))
+    (key.0, words.text(key.1, &[("engine", engine()), ("n", held.unwrap_or_default().into())]))
 }
 
 /// Tells the first error and what it led to, each as a clause; empty if there is none.

@@ -208,6 +208,8 @@ fn only_work_shows_that_an_engine_outlived_an_error_of_its_start() {
     }
     assert_eq!(told(&read(&[START, odd, answered])).1, None);
     let held = |lines: &[&str]| read(lines).standing_still();
-    assert_eq!(held(&[READY, SERVES, &still]), Some(28.0));
-    assert_eq!((held(&[READY, &still, SERVES]), held(&[READY])), (None, None));
+    assert_eq!(held(&[READY, SERVES, &still, &still]), Some(28));
+    // One such line may be a moment.
+    let calm = [vec![READY, SERVES, SERVES, &still], vec![READY, &still, &still, SERVES], vec![READY]];
+    assert!(calm.iter().all(|lines| held(lines).is_none()));
 }

@@ -2,7 +2,10 @@
 
 logs-unknown = UNKNOWN · the engine of this log is not recognised
 logs-clean = { $engine } · no error found in this log
-logs-still = { $engine } · no error found in this log, but at its end no token was made while { $n } requests ran or waited
+logs-still = { $engine } · no error found in this log, but at its end no token is made although { $n ->
+    [one] a request runs or waits
+   *[other] { $n } requests run or wait
+}
 logs-not-ready = { $engine } · no error found, and the log ends before the engine serves: it still starts, or was killed from outside
 logs-shut-down = { $engine } · no error found in this log; it was shut down in order
 logs-root = { $engine } · { $root }

@@ -23,7 +23,6 @@ use findings::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
-use knowledge::signal::Engine;
 use prom::{Answer, Prometheus, Row, Series};
 
 /// The number of steps of which one is queried in a large pool.
@@ -86,8 +85,9 @@ pub(crate) async fn trace(
         let held =
             moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
-            let engines = observed.detection.pool(library).map(|(engine, _)| engine);
-            let since = began(library, engines, &e.signal, since, window);
+            let entries = observed.detection.pool(library).filter_map(|(engine, _)| engine.signals.get(&e.signal));
+            let own = entries.filter_map(|entry| entry.own_window()).max().unwrap_or(window);
+            let since = began(library, &e.signal, since, own);
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
@@ -95,20 +95,11 @@ pub(crate) async fn trace(
     !observed.observations.held_since.is_empty()
 }
 
-/// Returns the moment at which a signal's condition began that holds since `since`: a standstill is seen only after a whole
-/// window in which nothing moved, that of its query or else `window`.
-fn began<'a>(
-    library: &Library,
-    engines: impl Iterator<Item = &'a Engine>,
-    signal: &str,
-    since: Timestamp,
-    window: Duration,
-) -> Timestamp {
-    if !library.signals.get(signal).is_some_and(|signal| signal.standstill) {
-        return since;
-    }
-    let own = engines.filter_map(|engine| engine.signals.get(signal)?.own_window()).max();
-    clock::before(since, own.unwrap_or(window))
+/// Returns the moment at which a signal's condition began that is seen since `since`: a standstill is seen only after a
+/// whole window of its query in which nothing moved.
+fn began(library: &Library, signal: &str, since: Timestamp, window: Duration) -> Timestamp {
+    let is_standstill = library.signals.get(signal).is_some_and(|signal| signal.standstill);
+    if is_standstill { clock::before(since, window) } else { since }
 }
 
 /// Returns true if the incident began within the request's window, as far as its alert tells.
@@ -245,14 +236,9 @@ mod tests {
     #[test]
     fn a_standstill_began_a_window_before_it_is_seen() {
         let library = knowledge::playbook::load(None).unwrap();
-        let (since, window) = (Timestamp::from_second(10_000).unwrap(), Duration::from_secs(300));
-        let vllm = &library.engines["vllm"];
-        let earlier =
-            |signal| since.as_second() - began(&library, std::iter::once(vllm), signal, since, window).as_second();
-        let own = vllm.signals["stalled_requests"].own_window().unwrap();
-        assert!(own < window, "a window of its own makes this a test of two windows");
-        assert_eq!(earlier("stalled_requests"), own.as_secs() as i64);
-        assert_eq!(earlier("replicas_idle"), 300, "its query follows the window of the request");
+        let (since, window) = (Timestamp::from_second(10_000).unwrap(), Duration::from_secs(180));
+        let earlier = |signal| since.as_second() - began(&library, signal, since, window).as_second();
+        assert_eq!(["stalled_requests", "replicas_idle"].map(earlier), [180, 180]);
         assert_eq!(earlier("requests_waiting"), 0, "other signals show a change at once");
     }
 

@@ -17,8 +17,10 @@ use crate::promql::parse;
 pub(super) fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let words_of_expression: BTreeSet<&str> = words(expression).collect();
     let parsed = parse(expression).ok();
-    let judged_text = parsed.as_ref().map_or_else(|| expression.to_owned(), |parsed| judged_part(parsed).to_string());
     let read = library.metrics.get_or_init(|| by_signal(library));
+    let guards = OF_GUARDS.iter().filter_map(|signal| read.get(*signal)).flatten().map(String::as_str).collect();
+    let judged_part = parsed.as_ref().map(|parsed| judged_part(parsed, &guards));
+    let judged_text = judged_part.map_or_else(|| expression.to_owned(), Expr::to_string);
     let fitting = |playbook: &'a Playbook, judged: &BTreeSet<&str>, asked: Option<Direction>| {
         let checks = playbook.symptom.iter().flat_map(Evidence::checks);
         let of = |(place, (signal, when)): (usize, (&str, &Condition))| {
@@ -40,35 +42,26 @@ pub(super) fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(
     let judged: BTreeSet<&str> = words(&judged_text).collect();
     let is_known = read.values().flatten().any(|metric| judged.contains(metric.as_str()));
     match is_known {
-        true => best(&judged, parsed.as_ref().map(judged_part)),
+        true => best(&judged, judged_part),
         false => best(&words_of_expression, parsed.as_ref()),
     }
 }
 
-/// Returns the part of an expression that its guards limit: the first one that asks for more than that there is something.
-fn judged_part(expr: &Expr) -> &Expr {
+/// Signals that a guard reads: that there is traffic, or somebody to serve it.
+const OF_GUARDS: [&str; 5] =
+    ["request_rate", "requests_running", "running_per_replica", "generation_token_rate", "replicas_serving"];
+
+/// Returns the part of an expression that its guards limit: the first one that reads no metric of `guards`.
+fn judged_part<'a>(expr: &'a Expr, guards: &BTreeSet<&str>) -> &'a Expr {
     match expr {
-        Expr::Paren(of) => judged_part(&of.expr),
-        Expr::Binary(of) if of.op.id() == token::T_LUNLESS => judged_part(&of.lhs),
+        Expr::Paren(of) => judged_part(&of.expr, guards),
+        Expr::Binary(of) if of.op.id() == token::T_LUNLESS => judged_part(&of.lhs, guards),
         Expr::Binary(of) if of.op.id() == token::T_LAND => {
-            let (left, right) = (judged_part(&of.lhs), judged_part(&of.rhs));
-            if has_threshold(left) || !has_threshold(right) { left } else { right }
+            let (left, right) = (judged_part(&of.lhs, guards), judged_part(&of.rhs, guards));
+            let is_guard = |part: &Expr| words(&part.to_string()).any(|word| guards.contains(word));
+            if is_guard(left) && !is_guard(right) { right } else { left }
         }
         _ => expr,
-    }
-}
-
-/// Returns true if an expression compares with something other than zero.
-fn has_threshold(expr: &Expr) -> bool {
-    let is_zero = |side: &Expr| matches!(side, Expr::NumberLiteral(number) if number.val == 0.0);
-    match expr {
-        Expr::Paren(of) => has_threshold(&of.expr),
-        Expr::Binary(of) => match of.op.id() {
-            token::T_GTR | token::T_GTE | token::T_LSS | token::T_LTE => !is_zero(&of.lhs) && !is_zero(&of.rhs),
-            token::T_LAND | token::T_LUNLESS | token::T_LOR => has_threshold(&of.lhs) || has_threshold(&of.rhs),
-            _ => false,
-        },
-        _ => false,
     }
 }
 
@@ -195,6 +188,13 @@ mod tests {
         {
             assert_eq!(playbook_of(&expression).as_deref(), Some("high-ttft"), "{expression}");
         }
+        let more = busy.replace("> 0", "> 0.1");
+        let running = "sum(vllm:num_requests_running) > 1";
+        for expression in [format!("{more} and on () {slow}"), format!("count({slow}) > 0 and on () {running}")] {
+            assert_eq!(playbook_of(&expression).as_deref(), Some("high-ttft"), "{expression}");
+        }
+        let evicted = "rate(vllm:num_preemptions_total[5m]) > 0";
+        assert_eq!(playbook_of(&format!("{evicted} and on () {running}")), playbook_of(evicted));
         // A nearly empty cache is no full one.
         let empty = "max(vllm:kv_cache_usage_perc) < 0.01";
         assert_eq!(playbook_of(&format!("{empty} and {busy}")), playbook_of(empty));
