@@ -18,8 +18,7 @@ pub(super) fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(
     let words_of_expression: BTreeSet<&str> = words(expression).collect();
     let parsed = parse(expression).ok();
     let read = library.metrics.get_or_init(|| by_signal(library));
-    let guards = OF_GUARDS.iter().filter_map(|signal| read.get(*signal)).flatten().map(String::as_str).collect();
-    let judged_part = parsed.as_ref().map(|parsed| judged_part(parsed, &guards));
+    let judged_part = parsed.as_ref().map(judged_part);
     let judged_text = judged_part.map_or_else(|| expression.to_owned(), Expr::to_string);
     let fitting = |playbook: &'a Playbook, judged: &BTreeSet<&str>, asked: Option<Direction>| {
         let checks = playbook.symptom.iter().flat_map(Evidence::checks);
@@ -47,18 +46,21 @@ pub(super) fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(
     }
 }
 
-/// Signals that a guard reads: that there is traffic, or somebody to serve it.
-const OF_GUARDS: [&str; 5] =
-    ["request_rate", "requests_running", "running_per_replica", "generation_token_rate", "replicas_serving"];
+/// Returns true for a metric that a guard reads: how many requests or tokens come, or run.
+fn counts_traffic(metric: &str) -> bool {
+    let fails = ["fail", "error", "abort", "reject", "timeout"].iter().any(|word| metric.contains(word));
+    let is_counter = metric.ends_with("_total") && (metric.contains("request") || metric.contains("tokens"));
+    metric.ends_with("_count") || metric.contains("running") || (is_counter && !fails)
+}
 
-/// Returns the part of an expression that its guards limit: the first one that reads no metric of `guards`.
-fn judged_part<'a>(expr: &'a Expr, guards: &BTreeSet<&str>) -> &'a Expr {
+/// Returns the part of an expression that its guards limit: the first one that reads no mere traffic.
+fn judged_part(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Paren(of) => judged_part(&of.expr, guards),
-        Expr::Binary(of) if of.op.id() == token::T_LUNLESS => judged_part(&of.lhs, guards),
+        Expr::Paren(of) => judged_part(&of.expr),
+        Expr::Binary(of) if of.op.id() == token::T_LUNLESS => judged_part(&of.lhs),
         Expr::Binary(of) if of.op.id() == token::T_LAND => {
-            let (left, right) = (judged_part(&of.lhs, guards), judged_part(&of.rhs, guards));
-            let is_guard = |part: &Expr| words(&part.to_string()).any(|word| guards.contains(word));
+            let (left, right) = (judged_part(&of.lhs), judged_part(&of.rhs));
+            let is_guard = |part: &Expr| words(&part.to_string()).any(counts_traffic);
             if is_guard(left) && !is_guard(right) { right } else { left }
         }
         _ => expr,
