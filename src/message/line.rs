@@ -23,8 +23,6 @@ pub enum StateStyle {
     NotMet,
     /// A check without data.
     NoData,
-    /// A check that was not made.
-    NotLookedAt,
 }
 
 impl StateStyle {

@@ -169,12 +169,11 @@ pub(super) fn verdict_state(verdict: Verdict, word: String) -> TextSpan {
 }
 
 /// Returns the outcome of a check as a state; `None` is a check that was not made.
-pub(super) fn outcome_state(outcome: Option<Outcome>, words: &Phrases) -> TextSpan {
+pub(super) fn outcome_state(outcome: Outcome, words: &Phrases) -> TextSpan {
     let (style, key) = match outcome {
-        Some(Outcome::Met) => (StateStyle::Met, "page-met"),
-        Some(Outcome::NotMet) => (StateStyle::NotMet, "page-not-met"),
-        Some(Outcome::NoData) => (StateStyle::NoData, "page-no-data"),
-        None => (StateStyle::NotLookedAt, "page-not-checked"),
+        Outcome::Met => (StateStyle::Met, "page-met"),
+        Outcome::NotMet => (StateStyle::NotMet, "page-not-met"),
+        Outcome::NoData => (StateStyle::NoData, "page-no-data"),
     };
     TextSpan::State(style, words.text(key, &[]))
 }

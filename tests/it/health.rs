@@ -337,7 +337,7 @@ fn an_own_playbooks_alert_is_a_check_without_further_ado() {
 fn what_is_wrong_in_an_own_quick_look_is_found_by_the_lint() {
     let directory = tempfile::tempdir().unwrap();
     let text = "schema: 1\nheadings:\n  - heading: h\n    checks:\n      - { signal: ttft_p98 }\n      \
-        - { signal: oom_killed, playbook: host-om }\n      - { signal: gpu_sm_clock, playbook: gpu-clock-bound }\n";
+        - { signal: oom_killed, playbook: host-om }\n      - { signal: kv_transfer_speed, playbook: kv-transfer-slow }\n";
     std::fs::write(directory.path().join("health.yaml"), text).unwrap();
     let problems = check::lint(&load(Some(directory.path())).unwrap());
     let found: Vec<_> = problems.iter().map(|p| (p.lint, p.line, p.hint.as_deref().unwrap_or_default())).collect();

@@ -63,7 +63,6 @@ page-playbook-now = Playbook, with the checks that hold
 page-met = met
 page-not-met = not met
 page-no-data = no data
-page-not-checked = not checked
 page-holds = Holds
 page-check = Check
 page-now-value = Now

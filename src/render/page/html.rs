@@ -65,7 +65,6 @@ pub(super) fn pill(style: StateStyle, word: &str) -> Markup {
         StateStyle::Met => ("mark", "met", "●"),
         StateStyle::NotMet => ("mark", "mute", "○"),
         StateStyle::NoData => ("mark", "mute", "?"),
-        StateStyle::NotLookedAt => ("mark", "mute", "–"),
     };
     html! { span.(frame).(class) { span aria-hidden="true" { (sign) " " } (word) } }
 }

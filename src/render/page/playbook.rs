@@ -220,7 +220,9 @@ impl<'a> Drawing<'a> {
         let result = known.checks.get(&(signal, when));
         let blind = known.blind.get(signal).map(|_| Outcome::NoData);
         html! {
-            (span(&facts::outcome_state(result.map(|e| e.outcome).or(blind), self.words))) " " (asked)
+            // Most checks of a cause that is ruled out were not needed.
+            @if let Some(outcome) = result.map(|e| e.outcome).or(blind) { (span(&facts::outcome_state(outcome, self.words))) " " }
+            (asked)
             @if let Some(e) = result.filter(|e| e.value.is_some()) { " " span.dim { (facts::fact(e, self.words)) } }
         }
     }

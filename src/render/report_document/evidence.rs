@@ -51,7 +51,7 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], words: &Phrases) -> B
     let value = |e: &EvidenceResult, v: Option<f64>| plain(v.map(|v| format_value(v, e.unit)).unwrap_or_default());
     let row = |e: &EvidenceResult| {
         let since = e.since.into_iter().fold(Line::default(), Line::time);
-        let outcome = Line(vec![facts::outcome_state(Some(e.outcome), words)]);
+        let outcome = Line(vec![facts::outcome_state(e.outcome, words)]);
         vec![
             outcome,
             check(e, words),

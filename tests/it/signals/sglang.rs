@@ -297,6 +297,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         "rank_imbalance",
         "expert_balance",
         "down_on_live_host",
+        "lora_adapters_waiting",
         "replicas_frozen",
     ];
     assert_values(&seen, &expected);
