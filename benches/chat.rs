@@ -54,6 +54,7 @@ async fn diagnosis(prometheus: &Prometheus) -> Diagnosis {
     let request = Request {
         screen: false,
         rules: Vec::new(),
+        conditions: Vec::new(),
         playbook: "high-ttft".into(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: clock::now(),

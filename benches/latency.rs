@@ -113,6 +113,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     let request = Request {
         screen: false,
         rules: Vec::new(),
+        conditions: Vec::new(),
         playbook: "high-ttft".into(),
         scope,
         at,

@@ -197,6 +197,7 @@ async fn measured(
     let request = Request {
         screen: false,
         rules: Vec::new(),
+        conditions: Vec::new(),
         playbook: "high-ttft".into(),
         scope: Scope::of_labels(&[("namespace".to_owned(), namespace.to_owned())].into()),
         at,

@@ -41,7 +41,7 @@ SLICES = {
                    "src/telemetry/lib.rs", "src/web/Cargo.toml", "src/web/api/mod.rs", "src/web/api/operations.rs",
                    "src/web/lib.rs", "src/web/mcp/incidents.rs", "src/web/mcp/mod.rs", "src/web/mcp_route.rs",
                    "src/web/page_acts.rs", "src/web/pages.rs", "src/web/state.rs"],
-        "names": r"(?<!fluent-)[bB]undle(?!d|\.link_key_file|\.margin)|BUNDLE|\bdownloads\b",
+        "names": r"(?<!fluent-)(?<!summarize_)[bB]undle(?!d|\.link_key_file|\.margin)|BUNDLE|\bdownloads\b",
     },
     "budget": {
         "paths": ["src/app/doctor/slo.rs", "src/authoring/generate/budget.rs", "src/authoring/generate/budget_panels.rs",
@@ -50,8 +50,8 @@ SLICES = {
         "wiring": ["src/app/doctor/mod.rs", "src/authoring/generate/dashboard.rs", "src/authoring/generate/mod.rs",
                    "src/authoring/generate/rules.rs", "src/diagnose/chain.rs", "src/diagnose/judge/assemble.rs",
                    "src/diagnose/observe/observe_result.rs", "src/findings/judgement.rs", "src/findings/lib.rs",
-                   "src/knowledge/signal/mod.rs", "src/render/full_diagnosis.rs", "src/render/incident_message.rs",
-                   "src/render/lib.rs"],
+                   "src/knowledge/signal/mod.rs", "src/render/full_diagnosis.rs", "src/render/lib.rs",
+                   "src/render/symptom.rs"],
         "names": r"[bB]udget|\bslo::|mod slo;|\bpromise::|mod promise;|promise\(diagnosis|burnt\(",
     },
     "capacity": {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use chat::command::When;
 use diagnose::health::{HealthSource, Triage};
 use diagnose::{ExtraSources, LogSources, health, moment};
-use findings::{Baseline, Request, Scope};
+use findings::{AlertCondition, Baseline, Request, Scope};
 use knowledge::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, select, without_expression};
@@ -76,6 +76,7 @@ pub(super) fn request(
     Ok(Request {
         playbook,
         rules: rules.unwrap_or_default(),
+        conditions: group.map(|group| AlertCondition::of_alerts(&group.alerts)).unwrap_or_default(),
         // A named playbook is never replaced by another.
         screen: arguments.playbook.is_none(),
         scope,

@@ -75,7 +75,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         Triage::Quiet(health_report) => {
             if let Some(alert) = group.as_ref().and_then(|group| group.alerts.first()) {
                 let name = render::clean(alert.name());
-                anstream::eprintln!("no playbook knows the alert `{name}`: its own condition was not judged");
+                anstream::eprintln!("no playbook knows the alert `{name}`");
             }
             anstream::eprintln!("no alert threshold is exceeded: pass --playbook to look deeper");
             match args.output {

@@ -19,7 +19,7 @@ use super::store::block_on;
 use super::{NOT_ANSWERED, ask, redactor};
 use crate::cli::output::out;
 use diagnose::{Exporters, ExtraSources, SavedPages, diagnose_with, identify};
-use findings::{Baseline, ExporterTarget, Request, Scope};
+use findings::{ExporterTarget, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
@@ -98,17 +98,12 @@ fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::R
     let playbook = playbook.map_err(anyhow::Error::msg)?.unwrap_or_default().to_owned();
     let labels: Labels = args.labels.iter().cloned().collect();
     target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
+    let window = args.window.unwrap_or(config.diagnose.window);
+    let deadline = args.deadline.unwrap_or(DEADLINE);
     Ok(Request {
         screen: playbook.is_empty(),
         playbook,
-        rules: Vec::new(),
-        scope: Scope::of_labels(&labels),
-        at: clock::now(),
-        since: None,
-        window: args.window.unwrap_or(config.diagnose.window),
-        is_young: false,
-        baseline: Baseline::Off,
-        deadline: args.deadline.unwrap_or(DEADLINE),
+        ..Request::without_past(Scope::of_labels(&labels), clock::now(), window, deadline)
     })
 }
 

@@ -86,16 +86,9 @@ mod tests {
         let at = Timestamp::from_second(1_790_000_000).unwrap();
         let minutes = |n: u64| Duration::from_secs(60 * n);
         let request = |window| Request {
-            rules: Vec::new(),
-            playbook: String::new(),
-            screen: false,
-            scope: findings::Scope::default(),
-            at,
             since: Some(clock::before(at, minutes(10))),
-            window,
-            is_young: false,
             baseline: Baseline::Earlier(minutes(1_440)),
-            deadline: minutes(1),
+            ..Request::without_past(findings::Scope::default(), at, window, minutes(1))
         };
         let pasts_of = |request: &Request| -> Vec<(PastKind, u64, u64)> {
             let ago = |moment| clock::between(moment, at).as_secs() / 60;

@@ -1,5 +1,6 @@
 //! The engines, gateways and pools that Prometheus has data of, and the past that a pool has.
 
+mod alert_condition;
 mod baseline_windows;
 mod data_span;
 mod detection;
@@ -15,6 +16,7 @@ mod recorded_series;
 mod unknown_labels;
 mod visible_pools;
 
+pub use alert_condition::{condition, with_selected_pool};
 pub use baseline_windows::{MARGIN, Past, compared_with, ladder};
 pub use data_span::{data, data_elsewhere};
 pub use detection::{detection, detection_within, last_day, names_behind, newest, presence, was_present};

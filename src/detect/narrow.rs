@@ -94,7 +94,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use findings::Baseline;
 
     #[test]
     fn a_replica_that_is_seen_names_its_pool_while_another_part_of_the_data_is_missing() {
@@ -105,17 +104,11 @@ mod tests {
                 .into()
         };
         let rows = [row("llm"), row("chat")];
+        let scope = Scope { replicas: ["vllm-1".to_owned()].into_iter().collect(), ..Scope::default() };
+        let (at, window) = (jiff::Timestamp::UNIX_EPOCH, Duration::from_secs(300));
         let request = Request {
             playbook: "engine-stalled".to_owned(),
-            screen: false,
-            rules: Vec::new(),
-            scope: Scope { replicas: ["vllm-1".to_owned()].into_iter().collect(), ..Scope::default() },
-            at: jiff::Timestamp::UNIX_EPOCH,
-            since: None,
-            window: Duration::from_secs(300),
-            is_young: false,
-            baseline: Baseline::Off,
-            deadline: Duration::from_secs(8),
+            ..Request::without_past(scope, at, window, Duration::from_secs(8))
         };
         let said = Some("a store is away".to_owned());
         let narrowed = |of: &[Labels]| {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use findings::scope::{Scope, fits};
+use findings::scope::{Scope, engines_of, fits};
 use knowledge::alert::Labels;
-use knowledge::playbook::{Library, engines_of};
+use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the pools in the rows of [`detection`](crate::detection()) or [`last_day`](crate::last_day), each once:

@@ -21,7 +21,7 @@ use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::refine::rule;
 use crate::refine::screen::{Screened, glance, screen};
-use detect::data;
+use detect::{condition, data, with_selected_pool};
 use findings::{Diagnosis, Request, SymptomVerdict};
 use knowledge::playbook::Library;
 use prom::Prometheus;
@@ -71,9 +71,13 @@ pub async fn diagnose_early(
     early: Option<oneshot::Sender<Diagnosis>>,
 ) -> Diagnosis {
     let sources = Sources { prometheus, beside, started: Instant::now() };
-    let library = library.for_pool(&request.scope.dimensions);
     let (requested, queries) = rule::with_playbook(library, prometheus, request, sources.started).await;
-    Box::pin(of_pool(library, sources, requested, queries, true, early)).await
+    let requested = with_selected_pool(library, &requested);
+    let library = library.for_pool(&requested.scope.dimensions);
+    let of_alerts = condition(prometheus, &requested);
+    let of_pool = Box::pin(of_pool(library, sources, requested.clone(), queries, true, early));
+    let (diagnosis, (condition, evaluated)) = join(of_pool, of_alerts).await;
+    Diagnosis { condition, queries: diagnosis.queries + evaluated, ..diagnosis }
 }
 
 /// Diagnoses a request with its playbook; `queries` were sent before, and one that `splits` may be about several pools.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use findings::request::USUAL_WINDOW;
-use findings::{Baseline, Request, Scope};
+use findings::{AlertCondition, Baseline, Request, Scope};
 use knowledge::alert::Alert;
 use knowledge::clock::{self, duration};
 use knowledge::playbook::without_expression;
@@ -81,6 +81,7 @@ impl Config {
             playbook: playbook.to_owned(),
             screen: true,
             rules: if playbook.is_empty() { without_expression(alerts) } else { Vec::new() },
+            conditions: AlertCondition::of_alerts(alerts),
             scope,
             at,
             since: Some(since),
@@ -97,14 +98,9 @@ impl Config {
         Request {
             playbook: playbook.unwrap_or_default().to_owned(),
             screen: playbook.is_none(),
-            rules: Vec::new(),
-            scope,
-            at,
             since: last.map(|last| clock::before(at, last)),
-            window: last.unwrap_or(self.window),
-            is_young: false,
             baseline: self.baseline,
-            deadline: self.deadline,
+            ..Request::without_past(scope, at, last.unwrap_or(self.window), self.deadline)
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::observe::{LONGEST_WINDOW, NAMES_WAIT, batch};
 use crate::refine::ranges::{observations_at, query_ranges};
 use crate::refine::screen::{self, Screened};
 use detect::{DetectionResult, PlannedQuery, data, detection_within, pools, read_detection};
-use findings::{Baseline, Observation, Request, Scope};
+use findings::{Observation, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::clock::Range;
@@ -108,18 +108,8 @@ impl PoolHistory {
 pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolHistoryRequest<'_>) -> PoolHistory {
     let library = library.for_pool(of.pool);
     let deadline = Instant::now() + of.deadline;
-    let request = Request {
-        playbook: String::new(),
-        screen: false,
-        rules: Vec::new(),
-        scope: Scope { dimensions: of.pool.clone(), ..Scope::default() },
-        at: of.range.to,
-        since: None,
-        window: of.window,
-        is_young: false,
-        baseline: Baseline::Off,
-        deadline: of.deadline,
-    };
+    let scope = Scope { dimensions: of.pool.clone(), ..Scope::default() };
+    let request = Request::without_past(scope, of.range.to, of.window, of.deadline);
     // A pool that ended in the day is of the kind that it was.
     let (span, _) = data(library, prometheus, &request.scope, request.at, deadline).await;
     let last = span.map(|span| span.to).filter(|last| (of.range.from..=of.range.to).contains(last));

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rollout::Rollout;
 use crate::{
-    BlastRadius, CauseFound, ComparedWith, DirectRead, LatencyParts, LogsRead, Onset, RuledOut, ScopeFound, Screening,
-    SymptomFound, Unchecked, UnevaluatedCause, Verdict,
+    BlastRadius, CauseFound, ComparedWith, ConditionFound, DirectRead, LatencyParts, LogsRead, Onset, RuledOut,
+    ScopeFound, Screening, SymptomFound, Unchecked, UnevaluatedCause, Verdict,
 };
 use knowledge::alert::Labels;
 use knowledge::signal::Unit;
@@ -142,6 +142,9 @@ pub struct Diagnosis {
     /// The nearest causes where none is likely, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<RuledOut>,
+    /// Whether the alerts' own expressions hold; `None` if they have none, or Prometheus cannot say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFound>,
     /// The other symptoms that were screened; absent if the alert names no pool or Prometheus was unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,

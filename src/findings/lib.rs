@@ -2,6 +2,7 @@
 //!
 //! The types are the documented output, `--output json`: they are stored, printed, and put into messages.
 
+mod alert_condition;
 pub mod cluster;
 mod compared_with;
 mod diagnosis;
@@ -25,6 +26,7 @@ mod scope_found;
 mod screening;
 pub mod silence;
 
+pub use alert_condition::{AlertCondition, ConditionFound};
 pub use compared_with::{ComparedWith, PastKind};
 pub use diagnosis::{
     Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, RestartCost, SCHEMA, checked_queries,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::AlertCondition;
 use crate::scope::Scope;
 
 /// The reason that is reported where a comparison with the past has no data.
@@ -24,6 +25,8 @@ pub struct Request {
     pub screen: bool,
     /// Names of alerts that carry neither a playbook nor an expression; Prometheus may know their rules.
     pub rules: Vec<String>,
+    /// The conditions of its alerts.
+    pub conditions: Vec<AlertCondition>,
     /// The pool.
     pub scope: Scope,
     /// The time of the evaluation.
@@ -43,9 +46,19 @@ pub struct Request {
 impl Request {
     /// Returns a request for a pool's values at one time, without a playbook and a past.
     pub fn without_past(scope: Scope, at: Timestamp, window: Duration, deadline: Duration) -> Self {
-        let (playbook, rules) = (String::new(), Vec::new());
-        let (since, baseline) = (None, Baseline::Off);
-        Self { playbook, screen: false, rules, scope, at, since, window, is_young: false, baseline, deadline }
+        Self {
+            playbook: String::new(),
+            screen: false,
+            rules: Vec::new(),
+            conditions: Vec::new(),
+            scope,
+            at,
+            since: None,
+            window,
+            is_young: false,
+            baseline: Baseline::Off,
+            deadline,
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use knowledge::alert::{Alert, Labels, active, common_labels};
-use knowledge::playbook::{Library, engines_of, words_of_expressions};
-use knowledge::signal::Matcher;
+use knowledge::playbook::{Library, expression, metrics_of, words};
+use knowledge::signal::{Engine, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each; what an exporter reports on comes before its own.
 /// `k8s_*` and `service_*` are resource attributes of OpenTelemetry.
@@ -57,7 +57,8 @@ impl Scope {
         let active = active(alerts);
         let mut scope = Self::of_labels(&common_labels(&active));
         scope.replicas = active.iter().filter_map(|a| replica_of(&a.labels)).collect();
-        scope.metrics = words_of_expressions(alerts);
+        let expressions = active.iter().filter_map(|alert| expression(&alert.generator_url));
+        scope.metrics = expressions.flat_map(|text| words(&text).map(str::to_owned).collect::<Vec<_>>()).collect();
         scope
     }
 
@@ -96,6 +97,28 @@ impl Scope {
             .collect();
         Self { dimensions, replicas: replica_of(labels).into_iter().collect(), ..Self::default() }
     }
+}
+
+/// Returns the names of the engines and gateways that report one of these metrics: their signals read it, or it begins as
+/// the series that shows them does, `litellm_`. What Prometheus writes itself (`up`, `scrape_*`) belongs to none.
+pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
+    if metrics.is_empty() {
+        return BTreeSet::new();
+    }
+    let own = |name: &String| name != "up" && !name.starts_with("scrape_") && metrics.contains(name);
+    let reports = |engine: &&Engine| {
+        let of_signals = engine.signals.values().filter_map(|entry| entry.query.as_deref()).flat_map(metrics_of);
+        metrics.iter().any(|metric| is_reported_by(engine, metric))
+            || of_signals.flat_map(|metric| engine.spellings(&metric)).any(|(_, name)| own(&name))
+    };
+    let engines = library.engines.values().filter(|engine| engine.kind.is_pool());
+    engines.filter(reports).map(|engine| engine.engine.as_str()).collect()
+}
+
+/// Returns true if a metric begins as the series that shows an engine does, up to its first separator.
+pub fn is_reported_by(engine: &Engine, metric: &str) -> bool {
+    let end = engine.detect.find(['_', ':']).filter(|_| !engine.stand_in).map(|separator| separator + 1);
+    end.and_then(|end| engine.detect.get(..end)).is_some_and(|prefix| metric.starts_with(prefix))
 }
 
 fn replica_of(labels: &Labels) -> Option<String> {

@@ -17,7 +17,7 @@ use super::unknown_line::UnknownLine;
 /// Maximum writers with an open record; beyond it all records are closed.
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
-const MESSAGE_LINES: usize = 8;
+const MESSAGE_LINES: usize = 16;
 /// Maximum runs of which a frame is kept: a library's error belongs to the part of the engine that called it.
 const RUNS: usize = 5;
 const TRACEBACK: &str = "Traceback (most recent call last)";
@@ -41,6 +41,8 @@ struct Record {
     inside: bool,
     /// The file and line number of the last frame.
     frame: Option<String>,
+    /// The assertion in the last frame's line of code.
+    assertion: Option<String>,
     /// The innermost frame of each run of frames of one package, the innermost run first.
     frames: Vec<String>,
     /// True after a frame that is not indented: the line of code below it is not indented either.
@@ -268,12 +270,19 @@ impl Record {
             ["the above exception", "The above exception", "ExceptionGroup: "].iter().any(|text| body.contains(text));
         let frame = self.add_frame(body);
         let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
+        let lacks_message = self.lacks_message();
+        // An error in a list belongs to the message, and the list's dash is no header.
+        let is_listed = line.header.trim_end() == "-";
+        let is_bare = is_listed || line.header.is_empty();
         let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
         if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
             self.last_frame = Some(failure(body));
         }
         if blank || chained || indented || body.starts_with(TRACEBACK) {
             self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
+            if frame.is_some() || body.trim_start().starts_with("assert ") {
+                self.assertion = frame.is_none().then(|| body.trim().to_owned());
+            }
             self.frame = frame.or(self.frame.take());
             self.add_reason(body);
             self.explained |= self.innermost.is_some() && known.is_some_and(|rank| rank != LogRank::Secondary);
@@ -285,11 +294,16 @@ impl Record {
         } else if self.inside && (same || exception(body).is_some() || (!self.cut && line.level == LineLevel::None)) {
             // The first line without indentation after the frames is the exception, whatever its class, unless it is a
             // message with a level of its own.
+            // An assertion without a message says by its code what did not hold.
+            let said = match self.assertion.take() {
+                Some(code) if body.trim_end().ends_with("AssertionError") => format!("{}: {code}", body.trim_end()),
+                _ => body.to_owned(),
+            };
             let raised = UnknownLine {
                 exception: exception(body).or_else(|| class(body)),
                 place: self.frame.take(),
                 frames: std::mem::take(&mut self.frames),
-                ..failure(body)
+                ..failure(&said)
             };
             // The library around a system call says where it wanted to connect.
             let names_peer = self.innermost.as_ref().is_some_and(|(inner, inner_known)| {
@@ -304,10 +318,13 @@ impl Record {
             self.inside = false;
             self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
         } else if self.message_lines < MESSAGE_LINES
-            && exception(body).is_none()
-            && (same || (line.header.is_empty() && !has(&STRONG, body)))
+            && (is_listed || exception(body).is_none())
+            && (same || lacks_message || (is_bare && !has(&STRONG, body)))
         {
             // A message of several lines.
+            if let Some((raised, _)) = self.innermost.as_mut().filter(|_| lacks_message) {
+                raised.said = printable(&format!("{} {}", raised.said, body.trim()));
+            }
             self.message_lines += 1;
             self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
         } else {
@@ -315,6 +332,11 @@ impl Record {
         }
         self.last_header.clone_from(&line.header);
         true
+    }
+
+    /// Returns true if the exception's message begins in the line below it.
+    fn lacks_message(&self) -> bool {
+        self.message_lines == 0 && self.innermost.as_ref().is_some_and(|(raised, _)| raised.said.ends_with(':'))
     }
 
     /// Keeps a frame instead of the one of the same package that called it, and returns its place.

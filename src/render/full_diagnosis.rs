@@ -9,6 +9,7 @@ use super::facts::{
 };
 use super::links::graph;
 use super::promise::{burnt, promise};
+use super::symptom::absent;
 use super::{Phrases, compared, direct, latency, logs, restart, rollout, screened};
 use findings::scope::pool_name;
 use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
@@ -67,13 +68,13 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
             lines
         }
         SymptomVerdict::Absent => {
-            let mut lines = vec![words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())])];
+            let mut lines = vec![absent(diagnosis, of(Outcome::NotMet), words)];
             lines.extend(burnt(diagnosis, words));
             lines
         }
         SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };
-    screened::before(diagnosis, lines, words)
+    screened::before(diagnosis, lines, words).into_iter().chain(screened::condition(diagnosis, words)).collect()
 }
 
 fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {

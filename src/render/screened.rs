@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::Phrases;
 use super::facts::{FEW, symptom_no_data_reason};
 use findings::scope::pool_name;
-use findings::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
+use findings::{ConditionFound, DataSpan, Diagnosis, PoolInTrouble, Screening, SymptomVerdict, Unmeasured};
 use knowledge::gap::store_named;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line};
@@ -21,6 +21,20 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Vec<Line>, words: &Phrases)
         (None, origin) => origin.into_iter().chain(symptom).collect(),
     };
     [missing_part(diagnosis, words), pools_in_trouble(diagnosis, words), said].concat()
+}
+
+/// Says whether the alert's own expression holds, where the diagnosis does not already show that it does.
+pub(super) fn condition(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+    let symptom = &diagnosis.symptom;
+    let is_own = |screening: &Screening| screening.asked.as_ref() == Some(&symptom.playbook);
+    let shows = symptom.verdict == SymptomVerdict::Confirmed && diagnosis.screening.as_ref().is_none_or(is_own);
+    let ConditionFound { series, value } = diagnosis.condition?;
+    match value.filter(|_| series > 0) {
+        _ if series > 0 && shows => None,
+        Some(value) => Some(words.line("condition-value", &[("value", format_value(value, Unit::Count).into())])),
+        None if series > 0 => Some(words.line("condition-holds", &[("n", series.into())])),
+        None => Some(words.line("condition-gone", &[])),
+    }
 }
 
 /// Lists the pools in trouble, each with its own cause, for an alert that names no pool.

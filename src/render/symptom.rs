@@ -34,13 +34,20 @@ pub(super) fn lines(diagnosis: &Diagnosis, impact: &str, resolved: bool, words: 
         }
         SymptomVerdict::Absent => {
             let facts = join_limited(&of(Outcome::NotMet), FEW, ", ", words);
-            let mut lines = vec![words.line("symptom-absent", &[("facts", facts.into())])];
+            let mut lines = vec![absent(diagnosis, facts, words)];
             lines.extend(burnt(diagnosis, words));
             lines
         }
         SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };
-    screened::before(diagnosis, lines, words)
+    let condition = screened::condition(diagnosis, words).filter(|_| !resolved);
+    screened::before(diagnosis, lines, words).into_iter().chain(condition).collect()
+}
+
+/// Says that the symptom is not there; where nothing is known of the alert's own expression, why the alert may fire.
+pub(super) fn absent(diagnosis: &Diagnosis, facts: String, words: &Phrases) -> Line {
+    let key = if diagnosis.condition.is_some() { "symptom-absent-only" } else { "symptom-absent" };
+    words.line(key, &[("facts", facts.into())])
 }
 
 /// Returns the first sentence of a text.

@@ -96,6 +96,7 @@ impl Case {
             playbook: String::new(),
             screen: true,
             rules: Vec::new(),
+            conditions: Vec::new(),
             scope: Scope::of_labels(&self.labels),
             at: Timestamp::from_second(at).unwrap(),
             since: None,

@@ -205,6 +205,7 @@ fn request(playbook: &str) -> Request {
         playbook: playbook.to_owned(),
         screen: false,
         rules: Vec::new(),
+        conditions: Vec::new(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: knowledge::clock::now(),
         since: None,

@@ -369,3 +369,27 @@ fn requests_that_the_server_fails_are_a_failure_and_one_of_them_is_none() {
     assert!(failing.tells_of_failure() && failing.findings[0].id == "server-errors", "{:?}", failing.findings);
     assert!(!read(line).tells_of_failure());
 }
+
+#[test]
+fn an_assertion_without_a_message_is_told_with_its_code_and_an_empty_message_with_the_next_lines() {
+    let raised = |error: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/opt/own/part.py\", line 91, in step\n    assert left <= self.room\n{error}\n"
+        )
+    };
+    assert_eq!(story(&raised("AssertionError")).1, ["AssertionError: assert left <= self.room"]);
+    assert_eq!(story(&raised("AssertionError: too many")).1, ["AssertionError: too many"]);
+    let below = raised("ImportError:\n[loader] CRITICAL: nothing could be loaded\n\nTried:\n1. here");
+    assert_eq!(story(&below).1, ["ImportError: nothing could be loaded"]);
+    let known = format!("{below}\n- ImportError: libnvrtc.so.12: cannot open shared object file: No such file\n");
+    assert_eq!(story(&known).1, ["library-missing"]);
+}
+
+#[test]
+fn a_writer_may_be_named_with_a_comma() {
+    let line = |text: &str| {
+        format!("(vllm-test, pid=2150) (EngineCore_0 pid=3966) ERROR 08-21 07:45:43 [core.py:700] {text}\n")
+    };
+    let text = ["Traceback (most recent call last):", "  File \"/opt/own/part.py\", line 9, in step", "OddError: odd"];
+    assert_eq!(story(&text.map(line).concat()).1, ["OddError: odd"]);
+}

@@ -10,7 +10,8 @@ use axum::extract::Request as Question;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use diagnose::{diagnose, observe, plan, queries};
-use findings::{Diagnosis, Request, Scope, SymptomVerdict, Verdict};
+use findings::{AlertCondition, ConditionFound, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
+use knowledge::alert::{Alert, Labels};
 use knowledge::playbook::Library;
 use render::{IncidentView, Phrases, diagnosis_message, incident_message, terminal};
 
@@ -123,6 +124,66 @@ fn a_confirmed_symptom_without_a_cause_goes_on_to_the_others_of_its_pool() {
     assert_eq!(diagnosis.root().unwrap().id, "longer-prompts", "{:?}", diagnosis.screening);
     assert_ne!(diagnosis.symptom.playbook, "high-ttft");
     assert_eq!(diagnosis.screening.unwrap().asked_verdict, Some(SymptomVerdict::Confirmed));
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn condition(expression: &str, alert: &[(&str, &str)]) -> AlertCondition {
+    AlertCondition { expression: expression.to_owned(), alerts: vec![labels(alert)] }
+}
+
+#[test]
+fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_another_servers() {
+    let asked = |expression: &str, alert: &[(&str, &str)]| {
+        let conditions = vec![condition(expression, alert)];
+        let diagnosis = run(diagnose(library(), shared(), &Request { conditions, ..asked("healthy", "high-ttft") }));
+        (diagnosis.condition, told(&diagnosis))
+    };
+    let (found, said) = asked("sum(vllm:num_requests_running) > 1", &[]);
+    let found = found.unwrap();
+    assert!(found.series == 1 && found.value.is_some_and(|value| value > 1.0), "{found:?}");
+    assert!(said.contains("The alert's own expression holds now; its value is"), "{said}");
+    let (found, said) = asked("vllm:num_requests_running < 0", &[]);
+    assert_eq!(found, Some(ConditionFound { series: 0, value: None }));
+    assert!(said.contains("The alert's own expression does not hold any more.") && !said.contains("may have ended"));
+    for (expression, alert) in [
+        ("nobodys_metric > 1", None),
+        ("vllm:num_requests_running < 0", Some(("namespace", "another-cluster"))),
+        ("vllm:num_requests_running > 0", Some(("namespace", "another-cluster"))),
+        ("vllm:num_requests_running > ", None),
+    ] {
+        let (found, said) = asked(expression, &alert.into_iter().collect::<Vec<_>>());
+        assert_eq!(found, None, "{expression} {alert:?}");
+        assert!(said.contains("it may have ended, or the alert is stricter than this check"), "{said}");
+    }
+}
+
+#[test]
+fn a_sum_over_a_pool_is_about_the_pool_that_its_expression_selects() {
+    let selected = |expressions: &[&str], scope: &[(&str, &str)]| {
+        let conditions = expressions.iter().map(|expression| condition(expression, &[])).collect();
+        let request = Request { conditions, scope: Scope::of_labels(&labels(scope)), ..asked("healthy", "") };
+        detect::with_selected_pool(library(), &request).scope.dimensions
+    };
+    let sum = "sum(rate(vllm:request_success_total{namespace=\"llm\", model_name=~\"a|b\"}[5m])) < 1";
+    assert_eq!(selected(&[sum], &[]), labels(&[("namespace", "llm")]));
+    assert_eq!(selected(&[sum], &[("namespace", "own")]), labels(&[("namespace", "own")]));
+    assert_eq!(selected(&[sum, &sum.replace("\"llm\"", "\"chat\"")], &[]), Labels::new());
+    assert_eq!(selected(&["max(DCGM_FI_DEV_GPU_TEMP{namespace=\"gpu-operator\"}) > 90"], &[]), Labels::new());
+}
+
+#[test]
+fn an_alert_on_a_metric_of_an_engine_that_no_signal_reads_is_about_its_pools() {
+    let about = |metric: &str| {
+        let generator_url = format!("http://prometheus:9090/graph?g0.expr=max({metric})+%3E+1");
+        let alert = serde_json::json!({ "status": "firing", "labels": { "alertname": "Odd" }, "startsAt":
+            "2026-01-01T00:00:00Z", "endsAt": "0001-01-01T00:00:00Z", "generatorURL": generator_url });
+        Scope::of_alerts(&[serde_json::from_value::<Alert>(alert).unwrap()]).is_about_pools(library())
+    };
+    assert!(about("litellm_redis_daily_spend_update_queue_size") && about("vllm:my_own_recording:p99"));
+    assert!(!about("node_load1") && !about("llm_d_of_nobody") && !about("up"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,6 +104,7 @@ pub(crate) async fn outcomes(
             playbook: entry.to_owned(),
             screen: true,
             rules: Vec::new(),
+            conditions: Vec::new(),
             scope: Scope::of_labels(&situation.labels()),
             at: Timestamp::from_second(situation.at).unwrap(),
             since: Some(Timestamp::from_second(situation.at - 30).unwrap()),

@@ -60,6 +60,14 @@ budget-spent-of-less = Of the error budget of { $reach }, { $spent } went in { $
 budget-left = { $left } left
 budget-none-left = nothing left, { $used } is spent
 symptom-absent = **Not confirmed**: { $facts } — it may have ended, or the alert is stricter than this check.
+symptom-absent-only = **Not confirmed**: { $facts }.
+condition-value = The alert's own expression holds now; its value is { $value }.
+condition-holds =
+    { $n ->
+        [one] The alert's own expression holds now.
+       *[other] The alert's own expression holds now, for { $n } series.
+    }
+condition-gone = The alert's own expression does not hold any more.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
 symptom-no-data-why = **Cannot tell**: no data for { $facts }, because { $why }.
 radius-pool = in a pool of { $total ->
@@ -92,15 +100,15 @@ pools-unnamed =
 pools-one = { $pool }: { $chain } ({ $share })
 pools-one-unexplained = { $pool }: { $chain }, no cause stands out
 screened-unknown = All symptoms of this pool were checked. The clearest one: { $title }.
-screened-absent = The alert's own condition ({ $asked }) does not hold now. This pool shows another symptom: { $title }.
-screened-no-data = There is no data for the alert's own condition ({ $asked }). This pool shows: { $title }.
+screened-absent = This pool does not show the alert's symptom ({ $asked }) now, but another one: { $title }.
+screened-no-data = There is no data for the alert's symptom ({ $asked }). This pool shows: { $title }.
 screened-unexplained = The alert's own symptom ({ $asked }) is there, but another one explains more: { $title }.
 screened-quiet =
     { $n ->
         [one] Nothing is abnormal in this pool: one symptom was checked.
        *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
     }
-alert-unknown = No playbook knows this alert, so its own condition was not judged.
+alert-unknown = No playbook knows this alert.
 screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
 screened-in-part = **Cannot tell**: the abnormal data may be in the missing part.
 screened-blind = **Cannot tell**: no symptom of this pool could be checked.

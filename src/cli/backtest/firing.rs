@@ -85,8 +85,8 @@ pub(super) async fn diagnosed(setting: &Setting<'_>, due: &DueFiring) -> anyhow:
 
 fn request(setting: &Setting<'_>, due: &DueFiring, at: Timestamp) -> Request {
     let request = setting.config.request(&due.playbook, &[due.firing.alert()], due.firing.starts_at, at);
-    // The rules are known already.
-    Request { rules: Vec::new(), ..request }
+    // The rules are known already, and their expressions have held.
+    Request { rules: Vec::new(), conditions: Vec::new(), ..request }
 }
 
 /// Returns what is kept of a diagnosis, without secrets.

@@ -281,18 +281,14 @@ async fn episode(
     playbook: &str,
     time: &SymptomTime,
 ) -> anyhow::Result<EpisodeVerdict> {
+    let scope = Scope { dimensions: pool.clone(), ..Scope::default() };
+    let at = clock::after(time.from, SETTLED).min(time.to);
+    // Not screened: another symptom would be another episode.
     let request = Request {
         playbook: playbook.to_owned(),
-        // Another symptom would be another episode.
-        screen: false,
-        rules: Vec::new(),
-        scope: Scope { dimensions: pool.clone(), ..Scope::default() },
-        at: clock::after(time.from, SETTLED).min(time.to),
         since: Some(time.from),
-        window: setting.config.window,
-        is_young: false,
         baseline: setting.config.baseline,
-        deadline: setting.config.deadline,
+        ..Request::without_past(scope, at, setting.config.window, setting.config.deadline)
     };
     let diagnosis = diagnose(setting.library, setting.prometheus, &request).await;
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {

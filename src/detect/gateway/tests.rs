@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use super::*;
 use crate::names::SERVICE;
 use crate::{DetectionResult, gateway_pools, pools, pools_of_namespace, read_detection, read_detection_of};
+use findings::Request;
+use findings::request::USUAL_WINDOW;
 use findings::scope::fits;
-use findings::{Baseline, Request};
 use knowledge::playbook::{Library, load};
 use knowledge::signal::matchers;
 
@@ -336,14 +337,12 @@ fn a_gateways_models_are_judged_together_beside_engines_elsewhere_too() {
         let request = Request {
             playbook: "gateway-errors".to_owned(),
             screen: true,
-            rules: Vec::new(),
-            scope: scope(&[("namespace", namespace)]),
-            at: jiff::Timestamp::UNIX_EPOCH,
-            since: None,
-            window: std::time::Duration::from_secs(300),
-            is_young: false,
-            baseline: Baseline::Off,
-            deadline: std::time::Duration::from_secs(8),
+            ..Request::without_past(
+                scope(&[("namespace", namespace)]),
+                jiff::Timestamp::UNIX_EPOCH,
+                USUAL_WINDOW,
+                std::time::Duration::from_secs(8),
+            )
         };
         pools_of_namespace(&LIBRARY, &request, rows).len()
     };

@@ -106,6 +106,7 @@ pub(crate) fn assemble(
         kinds,
         compared_with: Some(compared_with(detection.past, observations.pool.len())),
         pools: Vec::new(),
+        condition: None,
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),
         parts: match judged.symptom {
             SymptomVerdict::Confirmed => parts(library, &request.playbook, &observations),

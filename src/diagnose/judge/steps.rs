@@ -118,7 +118,7 @@ pub fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Op
 pub(crate) mod tests {
     use super::*;
     use detect::{DetectionResult, EngineSeen};
-    use findings::{Baseline, Diagnosis, Observation, Request, Scope};
+    use findings::{Diagnosis, Observation, Request, Scope};
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
     pub(crate) fn about<'a>(
@@ -142,18 +142,9 @@ pub(crate) mod tests {
 
     pub(crate) fn request(dimensions: &[(&str, &str)]) -> Request {
         let dimensions = dimensions.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Request {
-            playbook: "high-itl".to_owned(),
-            screen: false,
-            rules: Vec::new(),
-            scope: Scope { dimensions, ..Scope::default() },
-            at: "2026-01-01T00:00:00Z".parse().unwrap(),
-            since: None,
-            window: std::time::Duration::from_secs(300),
-            is_young: false,
-            baseline: Baseline::Off,
-            deadline: std::time::Duration::from_secs(1),
-        }
+        let (scope, at) = (Scope { dimensions, ..Scope::default() }, "2026-01-01T00:00:00Z".parse().unwrap());
+        let [window, deadline] = [300, 1].map(std::time::Duration::from_secs);
+        Request { playbook: "high-itl".to_owned(), ..Request::without_past(scope, at, window, deadline) }
     }
 
     /// Loads a diagnosis in which one of four replicas is much worse than its peers.

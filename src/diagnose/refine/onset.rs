@@ -255,18 +255,8 @@ mod tests {
     #[test]
     fn a_range_ends_at_the_judged_moment_and_has_few_steps() {
         let at = Timestamp::from_second(1_790_000_000).unwrap();
-        let mut request = Request {
-            playbook: String::new(),
-            screen: false,
-            rules: Vec::new(),
-            scope: findings::Scope::default(),
-            at,
-            since: None,
-            window: Duration::from_secs(300),
-            is_young: false,
-            baseline: findings::Baseline::Off,
-            deadline: Duration::from_secs(5),
-        };
+        let (window, deadline) = (Duration::from_secs(300), Duration::from_secs(5));
+        let mut request = Request::without_past(findings::Scope::default(), at, window, deadline);
         for ago in [0, 600, 86_400] {
             request.since = Some(clock::before(at, Duration::from_secs(ago)));
             let range = incident_range(&request);

@@ -77,13 +77,13 @@ fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Returns every word of a PromQL text that may be a metric's name.
-pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).filter(|word| !word.is_empty())
 }
 
 /// Returns the metrics that a signal's query is made of: the names before its selectors. What only limits or joins other
 /// series (after `and`, `unless` or `0 *`, up to the end of its brackets or an `or`) is left out.
-pub(super) fn metrics_of(query: &str) -> Vec<String> {
+pub fn metrics_of(query: &str) -> Vec<String> {
     let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
     let (mut out, mut word, mut depth, mut limits) = (Vec::new(), String::new(), 0_usize, None::<usize>);
     let mut braces = false;

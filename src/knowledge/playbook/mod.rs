@@ -33,6 +33,7 @@ use crate::signal::GpuVendor;
 pub use change::StepChange;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use directory::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, data_files};
+pub use expression::{metrics_of, words};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use kinds::{DeclaredPool, PoolKind, PoolKinds};
@@ -48,7 +49,7 @@ pub use problem::{Problem, SourceFile, is_unfinished, nearest, parse, suggestion
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
 pub use report::ReportSignals;
-pub use select::{Selection, engines_of, of_expression, select, without_expression, words_of_expressions};
+pub use select::{Selection, expression, of_expression, select, without_expression};
 pub use tables::IncidentClass;
 pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Table, TableHeading, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};

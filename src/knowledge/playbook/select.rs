@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::expression::{by_metrics, metrics_of, words};
+use super::expression::by_metrics;
 use super::{Library, PlaybookKind};
 use crate::alert::{Alert, active};
-use crate::signal::Engine;
 
 /// Maximum number of rules that are queried from Prometheus.
 const RULES: usize = 10;
@@ -117,32 +116,11 @@ pub fn of_expression(library: &Library, expression: &str) -> Option<Selection> {
     Some(Selection { playbook: id.to_owned(), because: format!("its expression reads {metric}") })
 }
 
-/// Returns every word of the alerts' expressions that may be a metric's name.
-pub fn words_of_expressions(alerts: &[Alert]) -> BTreeSet<String> {
-    let expressions = active(alerts).into_iter().filter_map(|alert| expression(&alert.generator_url));
-    expressions.flat_map(|text| words(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
-}
-
-/// Returns the names of the engines and gateways whose signals read one of these metrics; what Prometheus writes itself
-/// (`up`, `scrape_*`) belongs to none.
-pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
-    if metrics.is_empty() {
-        return BTreeSet::new();
-    }
-    let own = |name: &String| name != "up" && !name.starts_with("scrape_") && metrics.contains(name);
-    let reads = |engine: &&Engine| {
-        let of_signals = engine.signals.values().filter_map(|entry| entry.query.as_deref()).flat_map(metrics_of);
-        of_signals.flat_map(|metric| engine.spellings(&metric)).any(|(_, name)| own(&name))
-    };
-    let engines = library.engines.values().filter(|engine| engine.kind.is_pool());
-    engines.filter(reads).map(|engine| engine.engine.as_str()).collect()
-}
-
 /// Returns the rule's expression in an alert's link: Prometheus, Thanos and Mimir link to their graphs, VictoriaMetrics
 /// to `vmui`, after the `#`, and servers configured to link to Grafana Explore have it in JSON.
 /// Sources: <https://prometheus.io/docs/alerting/latest/clients/>,
 /// <https://docs.victoriametrics.com/vmalert/#link-to-alert-source>.
-fn expression(generator_url: &str) -> Option<String> {
+pub fn expression(generator_url: &str) -> Option<String> {
     let url = url::Url::parse(generator_url).ok()?;
     let behind = url.fragment().and_then(|fragment| fragment.split_once('?')).map_or("", |(_, query)| query);
     let pairs = || url.query_pairs().chain(url::form_urlencoded::parse(behind.as_bytes()));

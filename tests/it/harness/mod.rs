@@ -94,6 +94,7 @@ pub(crate) fn request(playbook: &str, labels: &[(&str, &str)], when: i64) -> Req
         playbook: playbook.to_owned(),
         screen: false,
         rules: Vec::new(),
+        conditions: Vec::new(),
         scope: Scope::of_labels(&labels),
         at: at(when),
         since: None,
