@@ -1,94 +1,131 @@
-//! The alerts' own expressions: the pool that they name, and whether they hold.
+//! The alerts' own expressions: the pool that they select, and whether they hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use promql_parser::label::MatchOp;
+use promql_parser::label::{MatchOp, Matcher};
+use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{Expr, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
 
-use findings::scope::{Scope, is_reported_by};
+use findings::scope::{DIMENSIONS, REPLICA_LABELS, Scope, is_reported_by};
 use findings::{AlertCondition, ConditionFound, Request};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::promql::parse;
 use prom::Prometheus;
 
-/// Maximum wait for an expression: the verdict does not need it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum length of an expression that is evaluated, number of its selectors, and of series that are looked at. Longer
+/// ones are rare, and anybody who may send alerts can write them.
+const LENGTH: usize = 4_000;
+const SELECTORS: usize = 8;
+const SERIES: usize = 50;
 
 /// Returns a request whose scope has the dimensions that its alerts' expressions select and its labels lack: a rule that
-/// sums over a pool loses the pool's labels, `sum(rate(vllm:…{namespace="llm"}[5m]))`.
+/// sums over a pool loses the pool's labels, `sum(rate(vllm:…{namespace="llm"}[5m]))`. A dimension counts if all selectors
+/// of engines' series have it with one value, and no alert has another.
 pub fn with_selected_pool(library: &Library, request: &Request) -> Request {
-    let mut selected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for expr in request.conditions.iter().filter_map(|condition| parse(&condition.expression).ok()) {
-        let engines = || library.engines.values().filter(|engine| engine.kind.is_pool());
-        let of_pool = |name: &str| engines().any(|engine| is_reported_by(engine, name));
-        for selector in selectors(&expr).iter().filter(|selector| selector.name.as_deref().is_some_and(of_pool)) {
-            let equal = selector.matchers.matchers.iter().filter(|matcher| matcher.op == MatchOp::Equal);
-            let labels: Labels = equal.map(|matcher| (matcher.name.clone(), matcher.value.clone())).collect();
-            for (dimension, value) in Scope::of_labels(&labels).dimensions {
-                selected.entry(dimension).or_default().insert(value);
-            }
-        }
+    let engines = || library.engines.values().filter(|engine| engine.kind.is_pool());
+    let of_pool = |name: &str| engines().any(|engine| is_reported_by(engine, name));
+    let mut of_selectors: Vec<Labels> = Vec::new();
+    for condition in &request.conditions {
+        let Ok(expr) = parse(&condition.expression) else { return request.clone() };
+        let own = selectors(&expr).into_iter().filter(|selector| selector.name.as_deref().is_some_and(of_pool));
+        of_selectors.extend(own.map(|selector| Scope::of_labels(&equal(&selector)).dimensions));
     }
     let mut request = request.clone();
-    for (dimension, values) in selected {
-        if let (Some(value), 1) = (values.first(), values.len()) {
-            request.scope.dimensions.entry(dimension).or_insert_with(|| value.clone());
+    let Some((first, others)) = of_selectors.split_first() else { return request };
+    let alerts = request.conditions.iter().flat_map(|condition| &condition.alerts);
+    let of_alerts: Vec<Labels> = alerts.map(|labels| Scope::of_labels(labels).dimensions).collect();
+    for (dimension, value) in first {
+        let agreed = others.iter().all(|of| of.get(dimension) == Some(value));
+        let contradicted = of_alerts.iter().any(|of| of.get(dimension).is_some_and(|own| own != value));
+        if agreed && !contradicted {
+            request.scope.dimensions.entry(dimension.clone()).or_insert_with(|| value.clone());
         }
     }
     request
 }
 
-/// Evaluates the alerts' own expressions; also returns the number of queries. Nothing is said of a Prometheus without
-/// series that the alerts may be about: their rules may be another server's.
-pub async fn condition(prometheus: &Prometheus, request: &Request) -> (Option<ConditionFound>, usize) {
-    let deadline = Instant::now() + PATIENCE.min(request.deadline / 4);
-    let (mut found, mut queries) = (None, 0);
+/// Evaluates the alerts' own expressions before the deadline; also returns the number of queries. Where a claim could be
+/// wrong there is none: that it does not hold is said only of a Prometheus with the alerts' own series.
+pub async fn condition(
+    prometheus: &Prometheus,
+    request: &Request,
+    deadline: Instant,
+) -> (Option<ConditionFound>, usize) {
+    let (mut queries, mut gone) = (0, !request.conditions.is_empty());
     for condition in &request.conditions {
-        let Ok(expr) = parse(&condition.expression) else { continue };
+        let Some(expr) = bounded(&condition.expression) else {
+            gone = false;
+            continue;
+        };
         queries += 1;
-        let rows = match prometheus.query(&condition.expression, request.at, deadline).await {
+        let query = format!("topk({SERIES}, {expr})");
+        let rows = match prometheus.query(&query, request.at, deadline).await {
             Ok(rows) if rows.incomplete().is_none() => rows,
-            _ => continue,
+            _ => return (None, queries),
         };
         let own: Vec<f64> = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value).collect();
         if let [first, ..] = own.as_slice() {
-            let value = Some(*first).filter(|_| own.len() == 1 && compares(&expr));
-            return (Some(ConditionFound { series: own.len(), value }), queries);
+            let value = Some(*first).filter(|_| own.len() == 1 && rows.len() < SERIES && compares(&expr));
+            return (Some(ConditionFound { holds: true, value }), queries);
         }
-        if rows.is_empty() && found.is_none() {
+        if rows.is_empty() && gone {
             queries += 1;
-            let has_series = has_series(prometheus, request, condition, &expr, deadline).await;
-            found = has_series.then_some(ConditionFound { series: 0, value: None });
+            gone = has_all_series(prometheus, request, condition, &expr, deadline).await;
+        } else {
+            gone = false;
         }
     }
-    (found, queries)
+    (gone.then_some(ConditionFound { holds: false, value: None }), queries)
 }
 
-/// Returns true if Prometheus has series of the expression's first selector that one of the alerts may be about.
-async fn has_series(
+/// Parses an expression that is small enough to be evaluated, and selects series by their names.
+fn bounded(text: &str) -> Option<Expr> {
+    let expr = parse(text).ok().filter(|expr| text.len() <= LENGTH && expr.value_type() == ValueType::Vector)?;
+    let selectors = selectors(&expr);
+    let is_small = (1..=SELECTORS).contains(&selectors.len());
+    (is_small && selectors.iter().all(|selector| selector.name.is_some())).then_some(expr)
+}
+
+/// Returns true if an expression has no value, not even an infinite one, although Prometheus has series of all its
+/// selectors, and of the first with the labels by which the alert names its pool or replica.
+async fn has_all_series(
     prometheus: &Prometheus,
     request: &Request,
     condition: &AlertCondition,
     expr: &Expr,
     deadline: Instant,
 ) -> bool {
-    let Some(selector) = selectors(expr).into_iter().next() else { return false };
-    let labels: BTreeSet<&str> = condition.alerts.iter().flat_map(|alert| alert.keys().map(String::as_str)).collect();
-    let labels: Vec<&str> = labels.into_iter().collect();
-    let query = format!("count by ({}) ({selector})", labels.join(", "));
-    let rows = prometheus.query(&query, request.at, deadline).await;
-    rows.is_ok_and(|rows| rows.iter().any(|row| condition.may_be_of(&row.labels)))
+    let mut selectors = selectors(expr);
+    let Some(alert) = condition.alerts.first() else { return false };
+    let names = DIMENSIONS.iter().flat_map(|(_, names)| names.iter()).chain(&REPLICA_LABELS);
+    let names: BTreeSet<&str> = names.copied().collect();
+    let named = names.into_iter().filter_map(|name| Some(Matcher::new(MatchOp::Equal, name, alert.get(name)?)));
+    let named: Vec<Matcher> = named.collect();
+    let Some(first) = selectors.first_mut().filter(|_| !named.is_empty()) else { return false };
+    first.matchers.matchers.extend(named);
+    let present: Vec<String> = selectors.iter().map(|selector| format!("count({selector})")).collect();
+    let query = format!("{} unless count({expr})", present.join(" and "));
+    prometheus.query(&query, request.at, deadline).await.is_ok_and(|rows| !rows.is_empty())
 }
 
-/// Returns true if an expression's value is the one that it compares with a number.
+/// Returns the labels that a selector asks for by their values.
+fn equal(selector: &VectorSelector) -> Labels {
+    let equal = selector.matchers.matchers.iter().filter(|matcher| matcher.op == MatchOp::Equal);
+    equal.map(|matcher| (matcher.name.clone(), matcher.value.clone())).collect()
+}
+
+/// Returns true if an expression's value is the one that it compares.
 fn compares(expr: &Expr) -> bool {
     match expr {
         Expr::Paren(inner) => compares(&inner.expr),
-        Expr::Binary(of) => of.op.is_comparison_operator() && !of.return_bool(),
+        Expr::Binary(of) => {
+            let is_number = [&of.lhs, &of.rhs].iter().any(|side| side.value_type() == ValueType::Scalar);
+            is_number && of.op.is_comparison_operator() && !of.return_bool()
+        }
         _ => false,
     }
 }

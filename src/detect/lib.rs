@@ -15,6 +15,7 @@ mod read_detection;
 mod recorded_series;
 mod unknown_labels;
 mod visible_pools;
+mod workload;
 
 pub use alert_condition::{condition, with_selected_pool};
 pub use baseline_windows::{MARGIN, Past, compared_with, ladder};
@@ -30,3 +31,4 @@ pub use read_detection::{orchestrated, read_detection, read_detection_of};
 pub use recorded_series::{PoolSeries, RecordedSeries};
 pub use unknown_labels::{known_names, known_values, typed_label};
 pub use visible_pools::{meant, pools};
+pub use workload::with_pool_of_workload;

@@ -5,7 +5,7 @@ mod rollout;
 mod seen;
 mod several_pools;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::join;
 use tokio::sync::oneshot;
@@ -21,10 +21,13 @@ use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::refine::rule;
 use crate::refine::screen::{Screened, glance, screen};
-use detect::{condition, data, with_selected_pool};
+use detect::{condition, data, with_pool_of_workload, with_selected_pool};
 use findings::{Diagnosis, Request, SymptomVerdict};
 use knowledge::playbook::Library;
 use prom::Prometheus;
+
+/// Maximum wait for what an alert says of itself: its rule, its workload's pool, its expression. The rest does without.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,13 +74,16 @@ pub async fn diagnose_early(
     early: Option<oneshot::Sender<Diagnosis>>,
 ) -> Diagnosis {
     let sources = Sources { prometheus, beside, started: Instant::now() };
-    let (requested, queries) = rule::with_playbook(library, prometheus, request, sources.started).await;
+    let soon = sources.started + PATIENCE.min(request.deadline / 4);
+    let (requested, queries) = rule::with_playbook(library, prometheus, request, soon).await;
     let requested = with_selected_pool(library, &requested);
+    let (requested, asked) = with_pool_of_workload(library, prometheus, requested, soon).await;
     let library = library.for_pool(&requested.scope.dimensions);
-    let of_alerts = condition(prometheus, &requested);
-    let of_pool = Box::pin(of_pool(library, sources, requested.clone(), queries, true, early));
+    let of_alerts = condition(prometheus, &requested, soon);
+    let of_pool = Box::pin(of_pool(library, sources, requested.clone(), queries + asked, true, early));
     let (diagnosis, (condition, evaluated)) = join(of_pool, of_alerts).await;
-    Diagnosis { condition, queries: diagnosis.queries + evaluated, ..diagnosis }
+    let took_seconds = sources.started.elapsed().as_secs_f64();
+    Diagnosis { condition, queries: diagnosis.queries + evaluated, took_seconds, ..diagnosis }
 }
 
 /// Diagnoses a request with its playbook; `queries` were sent before, and one that `splits` may be about several pools.

@@ -142,7 +142,7 @@ pub struct Diagnosis {
     /// The nearest causes where none is likely, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<RuledOut>,
-    /// Whether the alerts' own expressions hold; `None` if they have none, or Prometheus cannot say.
+    /// The answer of Prometheus to the alerts' own expressions; `None` if they have none, or nothing can be said of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFound>,
     /// The other symptoms that were screened; absent if the alert names no pool or Prometheus was unavailable.

@@ -31,6 +31,10 @@ pub const REPLICA_LABELS: [&str; 9] = [
     "instance",
 ];
 
+/// Alert labels that name a workload, as kube-state-metrics has them.
+/// Source: <https://github.com/kubernetes/kube-state-metrics/tree/main/docs/metrics/workload>.
+const WORKLOAD_LABELS: [&str; 4] = ["deployment", "statefulset", "daemonset", "workload"];
+
 /// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
 pub const POD_LABELS: [&str; 6] =
     ["exported_pod", "pod", "kubernetes_pod", "pod_name", "kubernetes_pod_name", "k8s_pod_name"];
@@ -45,6 +49,9 @@ pub struct Scope {
     pub dimensions: BTreeMap<String, String>,
     /// Replicas that the alerts name; the whole pool is queried all the same, so that peers can be compared.
     pub replicas: BTreeSet<String>,
+    /// Workloads that the alerts name, or whose pods they name.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub workloads: BTreeSet<String>,
     /// Words of the alerts' expressions that may be metrics: an alert on one engine's metrics is about pools of that engine.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub metrics: BTreeSet<String>,
@@ -57,6 +64,7 @@ impl Scope {
         let active = active(alerts);
         let mut scope = Self::of_labels(&common_labels(&active));
         scope.replicas = active.iter().filter_map(|a| replica_of(&a.labels)).collect();
+        scope.workloads = active.iter().flat_map(|alert| workloads_of(&alert.labels)).collect();
         let expressions = active.iter().filter_map(|alert| expression(&alert.generator_url));
         scope.metrics = expressions.flat_map(|text| words(&text).map(str::to_owned).collect::<Vec<_>>()).collect();
         scope
@@ -95,12 +103,13 @@ impl Scope {
                 Some(((*dimension).to_owned(), value.clone()))
             })
             .collect();
-        Self { dimensions, replicas: replica_of(labels).into_iter().collect(), ..Self::default() }
+        let (replicas, workloads) = (replica_of(labels).into_iter().collect(), workloads_of(labels).collect());
+        Self { dimensions, replicas, workloads, ..Self::default() }
     }
 }
 
-/// Returns the names of the engines and gateways that report one of these metrics: their signals read it, or it begins as
-/// the series that shows them does, `litellm_`. What Prometheus writes itself (`up`, `scrape_*`) belongs to none.
+/// Returns the names of the engines and gateways that report one of these metrics: their signals read it, or it begins
+/// with the engine's name, `litellm_`. What Prometheus writes itself (`up`, `scrape_*`) belongs to none.
 pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
     if metrics.is_empty() {
         return BTreeSet::new();
@@ -115,14 +124,24 @@ pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTree
     engines.filter(reports).map(|engine| engine.engine.as_str()).collect()
 }
 
-/// Returns true if a metric begins as the series that shows an engine does, up to its first separator.
+/// Returns true if a metric begins with an engine's name, as the series does that shows the engine: `vllm:`, `litellm_`.
 pub fn is_reported_by(engine: &Engine, metric: &str) -> bool {
-    let end = engine.detect.find(['_', ':']).filter(|_| !engine.stand_in).map(|separator| separator + 1);
-    end.and_then(|end| engine.detect.get(..end)).is_some_and(|prefix| metric.starts_with(prefix))
+    let rest = |text: &str| text.strip_prefix(engine.engine.as_str())?.chars().next();
+    let separator = rest(&engine.detect).filter(|separator| matches!(separator, '_' | ':'));
+    separator.is_some() && rest(metric) == separator
 }
 
 fn replica_of(labels: &Labels) -> Option<String> {
     REPLICA_LABELS.iter().find_map(|name| labels.get(*name).filter(|v| !v.is_empty())).cloned()
+}
+
+/// Returns the workloads that labels name, else that of their pod.
+fn workloads_of(labels: &Labels) -> impl Iterator<Item = String> {
+    let value = |name: &str| labels.get(name).filter(|value| !value.is_empty());
+    // Beside a workload's name the pod is that of the exporter.
+    let named: Vec<String> = WORKLOAD_LABELS.iter().filter_map(|name| value(name).cloned()).collect();
+    let of_pod = POD_LABELS.iter().find_map(|name| value(name)).filter(|_| named.is_empty());
+    named.into_iter().chain(of_pod.map(|pod| workload_of(pod).to_owned()))
 }
 
 /// Returns the name of a pool by its dimensions, `llm/llama-8b`; empty if none of them is in it.

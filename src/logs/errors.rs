@@ -112,7 +112,10 @@ impl Errors {
         for failure in self.records.finish() {
             self.add(failure);
         }
-        let found = |one: &UnknownLine| one.frames.iter().find_map(|frame| explained(frame));
+        // What fails while modules are loaded is the installation's fault, not that of the part which is loaded.
+        let is_import = |frame: &str| frame.ends_with(", in <module>");
+        let found =
+            |one: &UnknownLine| one.frames.iter().filter(|frame| !is_import(frame)).find_map(|frame| explained(frame));
         let mut placed: Vec<_> = self.shapes.values().filter_map(|one| Some((one.clone(), found(one)?))).collect();
         placed.sort_by_key(|(one, _)| one.line);
         placed.iter().for_each(|(one, _)| self.count -= one.count);

@@ -92,8 +92,9 @@ impl<'a> LogReader<'a> {
         let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
         let mut written_by: Option<(usize, &'a str)> = None;
         let (mut marks, mut works) = (Vec::new(), Vec::new());
-        // A line of code that a traceback quotes is no message.
-        let is_code = parsed.body.trim_start().starts_with("raise ");
+        // Neither a line of code that a traceback quotes nor a piece of printed advice, `2. set …`, is a message.
+        let is_advice = is_advice(&parsed.body);
+        let is_code = parsed.body.trim_start().starts_with("raise ") || is_advice;
         let is_quote = record::quotes(&parsed.body);
         // A prompt in a log may hold any text.
         let is_prompt = line.contains("prompt: ");
@@ -147,9 +148,14 @@ impl<'a> LogReader<'a> {
             let without = self.doubts.entry(None).or_insert_with(|| self.errors.clone()).clone();
             self.doubts.entry(doubted).or_insert(without);
         }
-        // One meaning for a line; of what any log may hold, the longest text says most.
+        // One meaning for a line; of what any log may hold, the longest text says most. It counts until an engine is known.
+        let general = best.iter().filter(|(of, _)| anywhere(of)).max_by_key(|(_, (length, _))| *length);
+        let general = general.map(|(of, (_, finding))| (*of, finding.rank));
         if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
-            best.retain(|of, _| *of == closest || (!anywhere(of) && (engine.is_none() || !own(of))));
+            let general = general.map(|(of, _)| of).filter(|_| engine.is_none());
+            best.retain(|of, _| {
+                *of == closest || general == Some(*of) || (!anywhere(of) && (engine.is_none() || !own(of)))
+            });
         }
         let number = self.lines;
         if self.life.is_mixed_with(&parsed.pod) {
@@ -187,10 +193,11 @@ impl<'a> LogReader<'a> {
         }
         let stopped = self.life.stopped_at(when);
         self.all_errors().for_each(|errors| errors.stopped_at = stopped);
-        if counts {
+        if counts && !is_advice {
             self.errors.line(&parsed, number, at.as_ref(), known);
             for (of, errors) in &mut self.doubts {
-                errors.line(&parsed, number, at.as_ref(), known.filter(|_| doubted.is_none() || doubted == *of));
+                let own = known.filter(|_| doubted.is_none() || doubted == *of);
+                errors.line(&parsed, number, at.as_ref(), own.or(general.map(|(_, rank)| rank)));
             }
         }
     }
@@ -243,11 +250,15 @@ impl<'a> LogReader<'a> {
         let (engine, ambiguous) = self.engine_or_finder();
         self.settle(engine);
         self.explain_by_place(engine);
-        let own_ids: BTreeSet<&str> =
-            self.tallies.keys().filter(|(of, _)| Some(*of) == engine).map(|(_, id)| *id).collect();
+        let own = || self.tallies.iter().filter(|((of, _), _)| Some(*of) == engine);
+        let own_ids: BTreeSet<&str> = own().map(|((_, id), _)| *id).collect();
+        let own_lines: BTreeSet<u64> = own().map(|(_, tally)| tally.line).collect();
         // What an engine's own file says of a line replaces what holds for every engine.
-        let shown = |of: &str, id: &str| Some(of) == engine || (self.patterns.anywhere(of) && !own_ids.contains(id));
-        let tallies = self.tallies.into_iter().filter(|((of, id), _)| shown(of, id)).map(|(_, tally)| tally);
+        let is_new = |id: &str, tally: &Tally<'_>| !own_ids.contains(id) && !own_lines.contains(&tally.line);
+        let shown = |of: &str, id: &str, tally: &Tally<'_>| {
+            Some(of) == engine || (self.patterns.anywhere(of) && is_new(id, tally))
+        };
+        let tallies = self.tallies.into_iter().filter(|((of, id), tally)| shown(of, id, tally)).map(|(_, tally)| tally);
         let mut findings = in_place(tallies.collect());
         if ambiguous {
             // Flags of the wrong engine would mislead.
@@ -306,6 +317,11 @@ impl<'a> LogReader<'a> {
         let known = self.engine().filter(|engine| !self.patterns.anywhere(engine));
         let found: BTreeSet<&'a str> =
             self.tallies.keys().map(|(of, _)| *of).filter(|of| !self.patterns.anywhere(of)).collect();
+        // Of words that several engines have in common, the one that names itself decides.
+        let serves = |of: &&str| {
+            self.patterns.files.iter().any(|file| file.logs == **of && file.stages.texts().next().is_some())
+        };
+        let known = known.or_else(|| self.engine().filter(|of| found.len() > 1 && serves(of)));
         let started = || self.starts.iter().find(|(_, start)| **start != Start::default()).map(|(of, _)| *of);
         let engine = known.or_else(|| found.first().copied()).or_else(started).or_else(|| self.engine());
         let engine = engine.or_else(|| self.tallies.keys().next().map(|(of, _)| *of));
@@ -323,6 +339,12 @@ static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The same about an error of the server, which programs log as information.
 static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 5\d\d\b"#).ok());
+
+/// Returns true for a piece of a numbered list, as programs print it below an error whatever its cause was.
+fn is_advice(body: &str) -> bool {
+    let number = body.trim_start().split_once(". ").map(|(number, _)| number);
+    number.is_some_and(|number| (1..=2).contains(&number.len()) && number.bytes().all(|digit| digit.is_ascii_digit()))
+}
 
 /// Returns true if a line with numbers tells of work: engines write rates of zero while they stand still, too.
 fn shows_work(numbers: &LogNumbers, line: &str) -> bool {

@@ -17,7 +17,7 @@ use super::unknown_line::UnknownLine;
 /// Maximum writers with an open record; beyond it all records are closed.
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
-const MESSAGE_LINES: usize = 16;
+const MESSAGE_LINES: usize = 24;
 /// Maximum runs of which a frame is kept: a library's error belongs to the part of the engine that called it.
 const RUNS: usize = 5;
 const TRACEBACK: &str = "Traceback (most recent call last)";
@@ -270,7 +270,8 @@ impl Record {
             ["the above exception", "The above exception", "ExceptionGroup: "].iter().any(|text| body.contains(text));
         let frame = self.add_frame(body);
         let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
-        let lacks_message = self.lacks_message();
+        // Not one with a time or a place of its own.
+        let lacks_message = self.lacks_message() && !line.header.contains(|c: char| c.is_ascii_digit());
         // An error in a list belongs to the message, and the list's dash is no header.
         let is_listed = line.header.trim_end() == "-";
         let is_bare = is_listed || line.header.is_empty();
@@ -279,8 +280,10 @@ impl Record {
             self.last_frame = Some(failure(body));
         }
         if blank || chained || indented || body.starts_with(TRACEBACK) {
+            self.message_lines += usize::from(blank && self.innermost.is_some());
             self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
-            if frame.is_some() || body.trim_start().starts_with("assert ") {
+            // One of several lines is told without them.
+            if frame.is_some() || (body.trim_start().starts_with("assert ") && !body.ends_with(['(', ',', '\\'])) {
                 self.assertion = frame.is_none().then(|| body.trim().to_owned());
             }
             self.frame = frame.or(self.frame.take());

@@ -1,12 +1,14 @@
 //! The beginning of a failure, by the log: the first error, known or not, and what it led to.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::moment::without_year;
 use super::unknown_line::UnknownLine;
 use super::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis};
+use knowledge::clock::between;
 use knowledge::playbook::LogRank;
 
 /// An error of a log.
@@ -49,6 +51,9 @@ pub(super) fn root(findings: &[LogMatch]) -> Option<&LogMatch> {
     findings.iter().filter(|found| found.rank == LogRank::Root).min_by_key(|found| (found.is_warning, found.line))
 }
 
+/// Time within which a warning and an error are of one moment.
+const SAME_MOMENT: Duration = Duration::from_secs(2);
+
 /// Minimum length of a message by which an error is known as the announcement of another one.
 const MESSAGE: usize = 10;
 
@@ -73,8 +78,20 @@ impl LogAnalysis {
 
     /// Returns the root error that a finding explains.
     pub fn root(&self) -> Option<&LogMatch> {
-        let strong = self.unknown.began.as_ref().is_some_and(|began| !began.weak);
-        root(&self.findings).filter(|root| !root.is_warning || !strong)
+        let strong = self.unknown.began.as_ref().filter(|began| !began.weak);
+        // A warning just before an error that nothing explains is its reason.
+        let is_before = |root: &LogMatch, began: &UnknownLine| {
+            let times = root.at.zip(began.at);
+            root.line < began.line && times.is_some_and(|(root, began)| between(root, began) <= SAME_MOMENT)
+        };
+        let first = root(&self.findings)?;
+        match strong.filter(|_| first.is_warning) {
+            None => Some(first),
+            Some(began) => {
+                let roots = self.findings.iter().filter(|found| found.rank == LogRank::Root);
+                roots.filter(|root| is_before(root, began)).max_by_key(|root| root.line)
+            }
+        }
     }
 
     /// Returns the first error, and if it is unknown the next known one: at most two, in the order of the log.

@@ -41,7 +41,8 @@ pub(super) struct Tally<'a> {
     harmless: u64,
     /// Number of those that were written as information or a warning.
     warnings: u64,
-    line: u64,
+    /// The line of the first one.
+    pub(super) line: u64,
     first: Option<LogTime>,
     last: Option<LogTime>,
     text: String,

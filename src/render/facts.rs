@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Phrases;
 use findings::facts::{Distribution, Measured, QuantileBucket, bucket};
+use findings::request::USUAL_WINDOW;
 use findings::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
     first_sign,
@@ -202,12 +203,13 @@ pub(super) fn alerted(alerts: &[Alert], words: &Phrases) -> Option<String> {
 }
 
 /// Says that a link of the best chain began after its effect, and when; `None` if the times fit, or differ by no more
-/// than `late`, or by less than two of the steps at which they were looked for.
+/// than `late` or the window of the rates, or by less than two of the steps at which they were looked for.
 pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Phrases) -> Option<Line> {
     let root = diagnosis.root()?;
     let step = diagnosis.timeline.iter().map(|onset| onset.step_seconds).max().unwrap_or(0);
     let apart = u64::try_from(step.saturating_mul(2).saturating_sub(1)).unwrap_or(0);
-    let late = late.max(Duration::from_secs(apart));
+    let window = Duration::from_secs(diagnosis.window_seconds).min(USUAL_WINDOW);
+    let late = late.max(Duration::from_secs(apart)).max(window);
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
     let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);

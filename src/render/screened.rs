@@ -28,12 +28,13 @@ pub(super) fn condition(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> 
     let symptom = &diagnosis.symptom;
     let is_own = |screening: &Screening| screening.asked.as_ref() == Some(&symptom.playbook);
     let shows = symptom.verdict == SymptomVerdict::Confirmed && diagnosis.screening.as_ref().is_none_or(is_own);
-    let ConditionFound { series, value } = diagnosis.condition?;
-    match value.filter(|_| series > 0) {
-        _ if series > 0 && shows => None,
-        Some(value) => Some(words.line("condition-value", &[("value", format_value(value, Unit::Count).into())])),
-        None if series > 0 => Some(words.line("condition-holds", &[("n", series.into())])),
-        None => Some(words.line("condition-gone", &[])),
+    match diagnosis.condition? {
+        ConditionFound { holds: true, .. } if shows => None,
+        ConditionFound { holds: true, value: Some(value) } => {
+            Some(words.line("condition-value", &[("value", format_value(value, Unit::Count).into())]))
+        }
+        ConditionFound { holds: true, value: None } => Some(words.line("condition-holds", &[])),
+        ConditionFound { holds: false, .. } => Some(words.line("condition-gone", &[])),
     }
 }
 

@@ -393,3 +393,48 @@ fn a_writer_may_be_named_with_a_comma() {
     let text = ["Traceback (most recent call last):", "  File \"/opt/own/part.py\", line 9, in step", "OddError: odd"];
     assert_eq!(story(&text.map(line).concat()).1, ["OddError: odd"]);
 }
+
+#[test]
+fn printed_advice_explains_nothing_and_is_no_error() {
+    let advice = "Possible solutions:\n1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)\n2. RuntimeError: CUDA error\n";
+    let log = format!(
+        "[2026-05-07 19:33:02] server_args=ServerArgs(model_path='x')\nTraceback (most recent call last):\n  File \
+         \"/opt/own/part.py\", line 9, in step\n    step()\nException: Capture cuda graph failed: odd peer\n{advice}"
+    );
+    assert_eq!(story(&log).1, ["Exception: Capture cuda graph failed: odd peer"]);
+    assert!(story(advice).1.is_empty());
+}
+
+#[test]
+fn a_known_warning_just_before_an_unknown_error_is_its_reason() {
+    let log = |seconds: u8| {
+        format!(
+            "2026-05-07 10:00:00 WARNING libodd.so.1: cannot open shared object file: No such file or directory\n\
+             2026-05-07 10:00:{seconds:02} ERROR no strategy fits\n"
+        )
+    };
+    assert_eq!(story(&log(1)).1, ["library-missing", "no strategy fits"]);
+    assert_eq!(story(&log(30)).1, ["no strategy fits"]);
+}
+
+#[test]
+fn an_error_while_modules_are_loaded_is_not_that_of_the_part_that_is_loaded() {
+    let log = |function: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/usr/lib/python3/site-packages/torch/_inductor/codecache.py\", \
+             line 9, in {function}\n    step()\nOddError: odd\n"
+        )
+    };
+    assert_eq!(story(&log("compile")).1, ["compilation-failed"]);
+    assert_eq!(story(&log("<module>")).1, ["OddError: odd"]);
+}
+
+#[test]
+fn of_words_that_several_engines_have_the_one_that_names_itself_decides() {
+    let error = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB";
+    let read = |text: &str| LogReader::new(&Patterns::new(library().logs.values())).text(text);
+    let named = read(&format!("[09/17/2025-21:22:40] [TRT-LLM] [I] loading\n{error}\n"));
+    assert_eq!(named.engine.as_deref(), Some("trtllm"));
+    assert_eq!(named.findings.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), ["gpu-oom"]);
+    assert_eq!(read(error).engine, None, "nothing tells the engine");
+}

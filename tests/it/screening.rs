@@ -131,7 +131,11 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 fn condition(expression: &str, alert: &[(&str, &str)]) -> AlertCondition {
-    AlertCondition { expression: expression.to_owned(), alerts: vec![labels(alert)] }
+    AlertCondition { expression: expression.to_owned(), alerts: [labels(alert)].into() }
+}
+
+fn asked_scope() -> String {
+    asked("healthy", "high-ttft").scope.dimensions["namespace"].clone()
 }
 
 #[test]
@@ -143,16 +147,26 @@ fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_an
     };
     let (found, said) = asked("sum(vllm:num_requests_running) > 1", &[]);
     let found = found.unwrap();
-    assert!(found.series == 1 && found.value.is_some_and(|value| value > 1.0), "{found:?}");
-    assert!(said.contains("The alert's own expression holds now; its value is"), "{said}");
-    let (found, said) = asked("vllm:num_requests_running < 0", &[]);
-    assert_eq!(found, Some(ConditionFound { series: 0, value: None }));
-    assert!(said.contains("The alert's own expression does not hold any more.") && !said.contains("may have ended"));
+    assert!(found.holds && found.value.is_some_and(|value| value > 1.0), "{found:?}");
+    assert!(said.contains("The alert's own expression holds at this time; its value is"), "{said}");
+    let own = asked_scope();
+    let own = Some(("namespace", own.as_str()));
+    let (found, said) = asked("vllm:num_requests_running < 0", &[own.unwrap()]);
+    assert_eq!(found, Some(ConditionFound { holds: false, value: None }));
+    assert!(
+        said.contains("The alert's own expression does not hold at this time.") && !said.contains("may have ended")
+    );
     for (expression, alert) in [
-        ("nobodys_metric > 1", None),
+        ("nobodys_metric > 1", own),
+        // Another server's, an infinite value, and a part that is not there.
+        ("vllm:num_requests_running < 0", None),
         ("vllm:num_requests_running < 0", Some(("namespace", "another-cluster"))),
         ("vllm:num_requests_running > 0", Some(("namespace", "another-cluster"))),
-        ("vllm:num_requests_running > ", None),
+        ("sum(vllm:num_requests_running) / 0 > 5", own),
+        ("vllm:num_requests_running < 0 and on (pod) nobodys_metric", own),
+        // Nothing that anybody may send to make Prometheus work.
+        ("count({__name__=~\".+\"}) > 0", own),
+        ("vllm:num_requests_running > ", own),
     ] {
         let (found, said) = asked(expression, &alert.into_iter().collect::<Vec<_>>());
         assert_eq!(found, None, "{expression} {alert:?}");
@@ -170,6 +184,9 @@ fn a_sum_over_a_pool_is_about_the_pool_that_its_expression_selects() {
     let sum = "sum(rate(vllm:request_success_total{namespace=\"llm\", model_name=~\"a|b\"}[5m])) < 1";
     assert_eq!(selected(&[sum], &[]), labels(&[("namespace", "llm")]));
     assert_eq!(selected(&[sum], &[("namespace", "own")]), labels(&[("namespace", "own")]));
+    let wider = format!("{sum} unless on () sum(rate(vllm:request_success_total[5m])) > 100");
+    assert_eq!(selected(&[&wider], &[]), Labels::new());
+    assert_eq!(selected(&[sum, "sum(vllm:num_requests_running) > 5"], &[]), Labels::new());
     assert_eq!(selected(&[sum, &sum.replace("\"llm\"", "\"chat\"")], &[]), Labels::new());
     assert_eq!(selected(&["max(DCGM_FI_DEV_GPU_TEMP{namespace=\"gpu-operator\"}) > 90"], &[]), Labels::new());
 }
@@ -183,7 +200,9 @@ fn an_alert_on_a_metric_of_an_engine_that_no_signal_reads_is_about_its_pools() {
         Scope::of_alerts(&[serde_json::from_value::<Alert>(alert).unwrap()]).is_about_pools(library())
     };
     assert!(about("litellm_redis_daily_spend_update_queue_size") && about("vllm:my_own_recording:p99"));
-    assert!(!about("node_load1") && !about("llm_d_of_nobody") && !about("up"));
+    assert!(
+        !about("node_load1") && !about("inference_requests_of_nobody") && !about("ray_node_mem_used") && !about("up")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

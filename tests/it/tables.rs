@@ -131,7 +131,7 @@ fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
         ("[2026-11-20 03:00:00 TP0] max_total_num_tokens=163840, chunked_prefill_size=8192", "sglang", Neither),
         ("Out of memory even after retracting all other requests in the decode batch.", "sglang", Raise),
         ("alloc_req_slots runs out of memory. Please set a smaller number", "sglang", Neither),
-        ("1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)", "sglang", Lower),
+        ("Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 2.00 GiB", "sglang", Lower),
         ("sglang: CUDA out of memory", "sglang", Lower),
     ];
     for (line, engine, direction) in cases {

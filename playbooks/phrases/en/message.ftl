@@ -61,13 +61,9 @@ budget-left = { $left } left
 budget-none-left = nothing left, { $used } is spent
 symptom-absent = **Not confirmed**: { $facts } — it may have ended, or the alert is stricter than this check.
 symptom-absent-only = **Not confirmed**: { $facts }.
-condition-value = The alert's own expression holds now; its value is { $value }.
-condition-holds =
-    { $n ->
-        [one] The alert's own expression holds now.
-       *[other] The alert's own expression holds now, for { $n } series.
-    }
-condition-gone = The alert's own expression does not hold any more.
+condition-value = The alert's own expression holds at this time; its value is { $value }.
+condition-holds = The alert's own expression holds at this time.
+condition-gone = The alert's own expression does not hold at this time.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
 symptom-no-data-why = **Cannot tell**: no data for { $facts }, because { $why }.
 radius-pool = in a pool of { $total ->

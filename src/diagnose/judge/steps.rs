@@ -16,10 +16,17 @@ const STEPS: usize = 6;
 /// and the GPU vendor, and that serve the chain. A step whose commands change something and are all shown already is left
 /// out; the first step of a kind of change says how it is done.
 pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
-    let engine_matches = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
+    let required = |step: &Step| step.engine.as_deref().map(str::parse::<VersionReq>);
+    let seen_engines = || about.detection.engines.iter().map(|e| (e.engine.as_str(), e.version.as_ref()));
+    let engine_matches = |step: &Step| match required(step) {
         None => true,
         Some(Err(_)) => false,
-        Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
+        Some(Ok(req)) => seen_engines().any(|(engine, version)| req.allows(engine, version)),
+    };
+    let needs = |step: &Step| {
+        let req = required(step)?.ok()?;
+        let least = seen_engines().find_map(|(engine, version)| req.needs(engine, version))?;
+        Some(format!("With {} {least} or newer: ", req.engine))
     };
     let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|platform| platform == on));
     let vendors =
@@ -30,14 +37,22 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
         |step: &Step| step.only_for.is_empty() || step.only_for.iter().any(|id| about.cause.chain.contains(id));
     let is_met = |check: &Verify| holds(library, &check.signal, &check.when, about.observations) == Outcome::Met;
     let seen = |step: &Step| step.only_if.as_ref().is_none_or(|check| check.checks().into_iter().any(is_met));
-    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step) && serves(step) && seen(step);
+    let fits = |step: &Step| on(step) && gpu(step) && serves(step) && seen(step);
     let mut out = Fixes::default();
     let (mut actions, mut commands, mut changes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
         let values = placeholder_values(library, about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
-            for step in steps.iter().filter(|s| applies(s)) {
-                let mut action = filled(step.action.trim(), &values);
+            let (sure, open): (Vec<&Step>, Vec<&Step>) =
+                steps.iter().filter(|step| fits(step)).partition(|step| engine_matches(step));
+            // Metrics tell only the lowest version that it can be. Without another step, those of newer ones are shown.
+            let steps = if sure.is_empty() { open } else { sure };
+            let steps = steps.into_iter().filter_map(|step| match engine_matches(step) {
+                true => Some((step, String::new())),
+                false => Some((step, needs(step)?)),
+            });
+            for (step, condition) in steps {
+                let mut action = condition + &filled(step.action.trim(), &values);
                 let own: Vec<String> = Step::commands(&action).map(str::to_owned).collect();
                 let again = own.iter().any(|command| Step::changes_something(command))
                     && own.iter().all(|command| commands.contains(command));
@@ -231,15 +246,7 @@ pub(crate) mod tests {
             library.reachable("gpu-clock-bound").into_iter().map(|node| (node.id, node)).collect();
         let (observations, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let tools = |exporters: &[&str]| {
-            let exporter = |engine: &&str| EngineSeen {
-                engine: (*engine).to_owned(),
-                version: None,
-                prefixes: Vec::new(),
-                matchers: Vec::new(),
-                target: String::new(),
-            };
-            let detection =
-                DetectionResult { engines: exporters.iter().map(exporter).collect(), ..DetectionResult::default() };
+            let detection = detected(exporters, None);
             let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
             ["amd-smi", "nvidia-smi"].map(|tool| fixes.now.iter().any(|fix| fix.action.contains(tool)))
         };
@@ -298,6 +305,33 @@ pub(crate) mod tests {
         assert!(note(Some(-1.0), None).contains("no GPU of this cluster is free"));
         assert_eq!(note(Some(1.0), None), " (1 of this cluster is free)");
         assert_eq!(note(Some(4.0), None), " (4 of this cluster are free)");
+    }
+
+    #[test]
+    fn a_step_for_a_newer_version_is_shown_with_it_where_no_other_step_applies() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let reachable = library.reachable("queue-buildup").into_iter().map(|node| (node.id, node)).collect();
+        let (observations, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["queue-buildup", "ranks-uneven"].map(str::to_owned).to_vec();
+        let now = |version: &str| {
+            let detection = detected(&["sglang"], Some(version));
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+            let own = fixes.now.into_iter().filter(|fix| fix.cause == "ranks-uneven").map(|fix| fix.action);
+            own.filter(|action| action.starts_with("With sglang 0.5.22 or newer: ")).count()
+        };
+        assert!(now("0.5.19") > 0 && now("0.5.22") == 0);
+    }
+
+    fn detected(engines: &[&str], version: Option<&str>) -> DetectionResult {
+        let seen = |engine: &&str| EngineSeen {
+            engine: (*engine).to_owned(),
+            version: version.map(|version| version.parse().unwrap()),
+            prefixes: Vec::new(),
+            matchers: Vec::new(),
+            target: String::new(),
+        };
+        DetectionResult { engines: engines.iter().map(seen).collect(), ..DetectionResult::default() }
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! rule: the playbook of an alert whose labels and annotations select none, by its rule in Prometheus.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use findings::Request;
 use knowledge::playbook::{Library, of_expression};
 use prom::Prometheus;
-
-/// Maximum wait for the rule; without it the pool is screened all the same.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the request with the playbook that it names, or else the one whose symptom its alerts' rules read; and the
 /// number of queries.
@@ -15,13 +12,12 @@ pub(crate) async fn with_playbook(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    started: Instant,
+    deadline: Instant,
 ) -> (Request, usize) {
     let mut resolved = request.clone();
     if !request.playbook.is_empty() || request.rules.is_empty() {
         return (resolved, 0);
     }
-    let deadline = started + PATIENCE.min(request.deadline / 4);
     match prometheus.rules_named(&request.rules, deadline).await {
         Ok(rules) => {
             let selection = rules.iter().find_map(|rule| of_expression(library, &rule.query));

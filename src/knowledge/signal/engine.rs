@@ -403,6 +403,12 @@ impl VersionReq {
         self.at_least.as_ref().is_none_or(|least| version >= least)
             && self.below.as_ref().is_none_or(|below| version < below)
     }
+
+    /// Returns the version that a step of this engine needs, if it is above the lowest version found: the engine may be
+    /// as new, or not.
+    pub fn needs(&self, engine: &str, version: Option<&EngineVersion>) -> Option<&EngineVersion> {
+        self.at_least.as_ref().filter(|least| self.engine == engine && version.is_some_and(|version| version < least))
+    }
 }
 
 #[cfg(test)]

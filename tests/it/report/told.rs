@@ -203,7 +203,7 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     let why = card(&fits, "why");
     assert!(place(why, &root.title) < place(why, &symptom.title) && !why.contains("chain apart"), "{why}");
 
-    diagnosis.timeline = vec![begun(&root.id, 300), begun(&symptom.playbook, 600)];
+    diagnosis.timeline = vec![begun(&root.id, 300), begun(&symptom.playbook, 900)];
     let report = reported_of("x", &diagnosis, SourceFindings::default());
     let shown = page(&report);
     let why = card(&shown, "why");
@@ -227,7 +227,7 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     }
     let story = &terminal[place(&terminal, "Began: ")..];
     let at = |seconds: i64| at(moment(CASE) - seconds).strftime("%H:%M").to_string();
-    assert!(place(story, &at(600)) < place(story, &at(300)), "what began is told in the order of time: {story}");
+    assert!(place(story, &at(900)) < place(story, &at(300)), "what began is told in the order of time: {story}");
 }
 
 pub(super) fn logged(pod: &str, text: &str) -> (Log, logs::LogAnalysis) {

@@ -191,7 +191,6 @@ fn a_terminal_gets_all_of_a_diagnosis() {
       ← one replica is much worse than its peers — likely, 97 %: inter-token latency p50 141 ms (others 18 ms), requests of the busiest replica over the mean 1.2x, TTFT p50 73 ms (1.2x, was 63 ms), age of the youngest replica 126 min (4 of 4 checks agree)
       Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001-7d3e-4b8a-9c61-3c6ef372fe94, gpu-node-0, 12 % of the traffic
       Began: 21:55 UTC KV cache peak 100 % → 21:55 UTC inter-token latency p99 276 ms → 21:56 UTC inter-token latency p50 7.7x
-      The times do not fit: "one replica is much worse than its peers" began at 21:56 UTC, after "KV cache is exhausted" at 21:55 UTC. So it may not be the cause, or its metric reacted late.
       One replica, or a few of many, is slower or fails more often than the others at the same share of the traffic, while the others are at their normal.
 
     Do now
