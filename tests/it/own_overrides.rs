@@ -199,8 +199,8 @@ fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
 #[test]
 fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
     let conditions =
-        "conditions:\n  - { signal: prompt_tokens_mean, was: \"< 1.4x baseline\", when: \"< 1.3x baseline\" }\n";
-    let said = "the condition on `prompt_tokens_mean` is `< 1.3x baseline` already".to_owned();
+        "conditions:\n  - { signal: generation_tokens_mean, was: \"< 1.4x baseline\", when: \"< 1.3x baseline\" }\n";
+    let said = "the condition on `generation_tokens_mean` is `< 1.3x baseline` already".to_owned();
     assert_eq!(lints_of_surge(conditions), [(Lint::OverrideIdle, 4, said)]);
     assert_eq!(lints_of_surge(""), [(Lint::OverrideIdle, 2, "it changes nothing of `traffic-surge`".to_owned())]);
     let playbook = |changes: &str| {
@@ -287,7 +287,7 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
     assert_eq!(hint, "did you mean `request_rate`?");
     let (_, message, hint) = of_surge("conditions:\n  - { signal: request_rate, when: \"> 2\" }\n");
     assert_eq!(message, "`traffic-surge` has several conditions on `request_rate`");
-    assert_eq!(hint, "say which: `was:` one of `> 1.2x baseline`, `> 1.5x baseline`");
+    assert_eq!(hint, "say which: `was:` one of `> 1.2x baseline`, `> 1.5x baseline`, `> 2.5x baseline`");
     let (_, message, hint) = of_surge("conditions:\n  - { signal: request_rate, was: \"> 9\", when: \"> 2\" }\n");
     assert_eq!(message, "`traffic-surge` has no condition `> 9` on `request_rate`");
     assert_eq!(hint, "it has `> 1.2x baseline`, `> 1.5x baseline`");

@@ -53,8 +53,9 @@ async fn forty_five_incidents_at_once_are_all_seen_and_the_critical_ones_first()
         texts.map(|(place, _)| place).collect()
     });
     assert_eq!(places.len(), 5);
-    // A post that was under way when the last critical one came may be before it; nothing that waited is.
-    assert!(places.iter().all(|place| *place < before + UNDER_WAY + 5), "{places:?} with {before} before");
+    // Posts that were under way when the critical ones came may be before them, and those that were taken up while theirs
+    // were prepared; nothing else that waited is.
+    assert!(places.iter().all(|place| *place < before + 2 * UNDER_WAY + 5), "{places:?} with {before} before");
     assert_eq!(run.slack.violations(), []);
 }
 
