@@ -70,7 +70,10 @@ mod tests {
         let both = [chat.clone(), place("llm", "qwen", "coder-0"), place("dev", "phi", "rag-chat-0")];
         let of = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            (model_of(&both, &Scope::of_labels(&labels)), model_of(&[chat.clone()], &Scope::of_labels(&labels)))
+            (
+                model_of(&both, &Scope::of_labels(&labels)),
+                model_of(std::slice::from_ref(&chat), &Scope::of_labels(&labels)),
+            )
         };
         let llama = Some("llama".to_owned());
         assert_eq!(of(&[("namespace", "llm"), ("deployment", "rag-chat")]), (llama.clone(), None));

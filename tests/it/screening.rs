@@ -149,9 +149,10 @@ fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_an
     let found = found.unwrap();
     assert!(found.holds && found.value.is_some_and(|value| value > 1.0), "{found:?}");
     assert!(said.contains("The alert's own expression holds at this time; its value is"), "{said}");
-    let own = asked_scope();
-    let own = Some(("namespace", own.as_str()));
-    let (found, said) = asked("vllm:num_requests_running < 0", &[own.unwrap()]);
+    let namespace = asked_scope();
+    let own = ("namespace", namespace.as_str());
+    let (found, said) = asked("vllm:num_requests_running < 0", &[own]);
+    let own = Some(own);
     assert_eq!(found, Some(ConditionFound { holds: false, value: None }));
     assert!(
         said.contains("The alert's own expression does not hold at this time.") && !said.contains("may have ended")
