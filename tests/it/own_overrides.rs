@@ -290,13 +290,13 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
     assert_eq!(hint, "say which: `was:` one of `> 1.2x baseline`, `> 1.5x baseline`, `> 2.5x baseline`");
     let (_, message, hint) = of_surge("conditions:\n  - { signal: request_rate, was: \"> 9\", when: \"> 2\" }\n");
     assert_eq!(message, "`traffic-surge` has no condition `> 9` on `request_rate`");
-    assert_eq!(hint, "it has `> 1.2x baseline`, `> 1.5x baseline`");
+    assert_eq!(hint, "it has `> 1.2x baseline`, `> 1.5x baseline`, `> 2.5x baseline`");
     // Of several conditions, that one may have had this value before; the wish for the other one is not fulfilled.
     let gone = "conditions:\n  - { signal: request_rate, was: \"> 1.4x baseline\", when: \"> 1.5x baseline\" }\n";
     assert_eq!(of_surge(gone).1, "`traffic-surge` has no condition `> 1.4x baseline` on `request_rate`");
-    let twice = "  - { signal: prompt_tokens_mean, when: \"< 2\" }\n";
+    let twice = "  - { signal: generation_tokens_mean, when: \"< 2\" }\n";
     let (line, message, _) = of_surge(&format!("conditions:\n{twice}{twice}"));
-    assert_eq!((line, message.as_str()), (5, "`< 1.3x baseline` on `prompt_tokens_mean` is changed twice"));
+    assert_eq!((line, message.as_str()), (5, "`< 1.3x baseline` on `generation_tokens_mean` is changed twice"));
 
     let (line, message, hint) = of_surge("now:\n  remove:\n    - rpm_limits\n");
     assert_eq!((line, message.as_str()), (5, "no step of `traffic-surge` under `now` has these words"));
