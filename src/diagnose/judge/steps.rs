@@ -46,11 +46,10 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
             let (sure, open): (Vec<&Step>, Vec<&Step>) =
                 steps.iter().filter(|step| fits(step)).partition(|step| engine_matches(step));
             // Metrics tell only the lowest version that it can be. Without another step, those of newer ones are shown.
-            let steps = if sure.is_empty() { open } else { sure };
-            let steps = steps.into_iter().filter_map(|step| match engine_matches(step) {
-                true => Some((step, String::new())),
-                false => Some((step, needs(step)?)),
-            });
+            let steps: Vec<(&Step, String)> = match sure.is_empty() {
+                true => open.into_iter().filter_map(|step| Some((step, needs(step)?))).collect(),
+                false => sure.into_iter().map(|step| (step, String::new())).collect(),
+            };
             for (step, condition) in steps {
                 let mut action = condition + &filled(step.action.trim(), &values);
                 let own: Vec<String> = Step::commands(&action).map(str::to_owned).collect();
