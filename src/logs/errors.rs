@@ -124,7 +124,8 @@ impl Errors {
     }
 
     /// Returns the summary; `failed` is the line and the time of the first known failure, and whether it is a root error.
-    pub(super) fn into_summary(mut self, failed: Option<Failed>) -> UnclassifiedErrors {
+    /// `has_signs` is true if a finding tells of trouble.
+    pub(super) fn into_summary(mut self, failed: Option<Failed>, has_signs: bool) -> UnclassifiedErrors {
         for failure in self.records.finish() {
             self.add(failure);
         }
@@ -134,7 +135,7 @@ impl Errors {
             self.shapes.retain(|_, one| !one.suspect);
         }
         // It says only that something failed.
-        if let Some(cut) = self.cut.take().filter(|_| failed.is_none() && self.shapes.is_empty()) {
+        if let Some(cut) = self.cut.take().filter(|_| failed.is_none() && !has_signs && self.shapes.is_empty()) {
             self.add(UnknownLine { cut: false, ..cut });
         }
         let harmless = self.shapes.values().all(|one| one.harmless);

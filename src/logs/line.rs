@@ -76,6 +76,8 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"([\w.-]+): (?:kern|user|daemon): +[a-z]+: \[[^\]]+\]: ",
         // FastChat logs the standard error of its server.
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| (?:ERROR|INFO) \| std(?:err|out) \|(?: |$)",
+        // A supervisor's time and a mark.
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? +(?:>{1,2}|=>|::) +",
         // mpirun, srun, torchrun.
         r"\[\d+,(\d+)\]<std(?:out|err)>: ?",
         r"\[(?:default)(\d+)\]: ?",

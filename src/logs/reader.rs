@@ -283,7 +283,8 @@ impl<'a> LogReader<'a> {
         let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
         // A warning is the root only where no error stands.
         let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root && !f.is_warning });
-        let unknown = self.errors.into_summary(failed);
+        let has_signs = findings.iter().any(|found| found.rank == LogRank::Sign);
+        let unknown = self.errors.into_summary(failed, has_signs);
         let mut analysis = LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: None,

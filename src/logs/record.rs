@@ -216,7 +216,9 @@ impl Record {
         let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());
         // A log may begin in the middle of a traceback: the exception follows.
         let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
-        if frame.is_some() || cut || packed || body.contains(TRACEBACK) {
+        // A terminal may have wrapped a frame.
+        let is_piece = line.level == LineLevel::Error && (body.trim() == "File" || is_caret(body));
+        if frame.is_some() || cut || packed || is_piece || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
             (record.flat, record.last_frame) = (is_flat(body), body.contains(TRACEBACK).then(|| failure(body)));
         }
@@ -224,6 +226,7 @@ impl Record {
         if said.contains(char::is_alphanumeric)
             && record.frame.is_none()
             && !cut
+            && !is_piece
             && (strong || weak || (record.traced && known.is_some()))
         {
             record.header = Some((UnknownLine { exception, weak: !strong, suspect, ..failure(said) }, known));
@@ -276,6 +279,16 @@ impl Record {
         let is_listed = line.header.trim_end() == "-";
         let is_bare = is_listed || line.header.is_empty();
         let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
+        // A terminal may have wrapped a line, and the piece has lost the prefix.
+        let is_piece =
+            self.inside && line.header.is_empty() && !self.last_header.is_empty() && exception(body).is_none();
+        if is_piece && !indented && !chained {
+            return true;
+        }
+        // The line at which the log begins was code.
+        if self.cut && (frame.is_some() || is_caret(body)) {
+            self.indented = None;
+        }
         if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
             self.last_frame = Some(failure(body));
         }
@@ -398,6 +411,11 @@ pub(super) fn printable(text: &str) -> String {
 /// Returns a line without the bar that Python sets before the exceptions of a group.
 fn ungrouped(body: &str) -> &str {
     body.strip_prefix("  ").and_then(|rest| rest.trim_start().strip_prefix("| ")).unwrap_or(body)
+}
+
+/// Returns true for the marks that Python sets below a piece of code.
+fn is_caret(body: &str) -> bool {
+    body.contains('^') && body.chars().all(|c| matches!(c, ' ' | '^' | '~'))
 }
 
 /// Returns true for a frame without indentation: a copy of a log may have lost it.

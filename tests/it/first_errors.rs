@@ -250,7 +250,7 @@ fn a_sign_alone_is_told_with_its_line_its_meaning_and_its_step() {
     let read = NamedLogAnalysis { name: "a.log".to_owned(), pod: None, container: None, cut: false, report };
     let (headline, text) = told(&[read]);
     assert_eq!(headline, "litellm · the proxy has no database");
-    for part in ["`15:02:00 - LiteLLM Proxy:ERROR: a.py:7", "It knows no key", "`GET /health/readiness`"] {
+    for part in ["`15:02:00 - LiteLLM Proxy:ERROR: a.py:7", "it knows no key", "`GET /health/readiness`"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

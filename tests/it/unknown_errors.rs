@@ -26,6 +26,7 @@ fn what_collectors_and_launchers_put_around_a_line_is_taken_off() {
         format!("7월 17 09:31:47 node-a vllm[812]: {own}"),
         format!("10.0.0.7: user: err: [2026-11-17T09:31:47.1Z]: {own}"),
         format!("│ {own}     │"),
+        format!("2026-11-17 09:31:47.12  >> {own}"),
     ] {
         let error = read(&line).began.unwrap_or_else(|| panic!("{line}"));
         assert_eq!((error.text.as_str(), error.said.as_str()), (own, "RuntimeError: boom"), "{line}");
@@ -156,6 +157,25 @@ fn a_log_that_begins_inside_a_traceback_is_told_with_its_exception() {
 }
 
 #[test]
+fn a_line_of_code_at_which_a_log_begins_is_no_error() {
+    let below = ["        ^^^^", "  File \"/a.py\", line 1, in f"];
+    for line in below {
+        let text = format!("ERROR 07-28 15:07:22 [w.py:1]     x = f(y)\nERROR 07-28 15:07:22 [w.py:1] {line}\n");
+        assert_eq!(read(&text), UnclassifiedErrors { harmless: true, ..Default::default() }, "{line}");
+    }
+}
+
+#[test]
+fn a_traceback_that_a_terminal_wrapped_is_told_by_its_exception() {
+    let line = |text: &str| format!("(Worker pid=2) ERROR 08-03 13:35:33 [w.py:9]{text}\n");
+    let wrapped = ["   File", "     x = f(", "          ^^^^^^", " ValueError: odd"].map(|text| line(text));
+    let pieces = ["\"/usr/lib/a.py\",\nline 83, in g\n", "y)\n", "   ^^^^\n", "device of this pod\n"];
+    let text: String = std::iter::zip(wrapped, pieces).map(|(line, piece)| line + piece).collect();
+    let errors = read(&text);
+    assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("ValueError: odd"), 1), "{text}");
+}
+
+#[test]
 fn a_traceback_that_a_launcher_logs_as_information_is_an_error() {
     for prefix in ["2026-11-02 16:02:26,014 - __main__ - INFO - ", "2025-05-30T00:35:01.153Z DEBUG run::sub: "] {
         let lines = ["  File \"a.py\", line 1, in f", "    x()", "ValueError: no such thing", "bye"];
@@ -181,6 +201,12 @@ fn a_traceback_that_ends_before_its_exception_counts_if_nothing_else_failed() {
     assert_eq!((began.place.as_deref(), began.line, errors.count), (Some("a.py:1"), 2, 1));
     let errors = read(&format!("{cut}INFO: bye\nERROR: lost\n"));
     assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("lost"), 1));
+    // It says nothing that the symptom before it does not say.
+    let library = knowledge::playbook::load(None).unwrap();
+    let symptom =
+        "INFO 07-28 15:07:21 [core.py:632] vllm\nValueError: LoRA rank 64 is greater than max_lora_rank 16.\n";
+    let analysis = LogReader::new(&Patterns::new(library.logs.values())).text(&format!("{symptom}{cut}"));
+    assert!(analysis.unknown.began.is_none() && analysis.findings.len() == 1, "{analysis:?}");
 }
 
 #[test]

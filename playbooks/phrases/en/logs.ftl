@@ -66,7 +66,7 @@ logs-finding = { $timed ->
   }), line { $line }
 logs-rank-root = root error
 logs-rank-sign = possible symptom
-logs-rank-secondary = follows from something above
+logs-rank-secondary = follows from another error
 logs-rank-benign = harmless
 logs-startup = Start-up settings
 logs-statistics = While it served
