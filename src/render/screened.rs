@@ -9,7 +9,7 @@ use super::facts::{FEW, symptom_no_data_reason};
 use findings::scope::pool_name;
 use findings::{ConditionFound, DataSpan, Diagnosis, PoolInTrouble, Screening, SymptomVerdict, Unmeasured};
 use knowledge::gap::store_named;
-use knowledge::signal::{Unit, format_value};
+use knowledge::signal::{Unit, format_threshold, format_value};
 use message::{Block, Line};
 
 /// Prepends to the lines about the symptom how the diagnosis found it, and first of all if a part of the data is missing.
@@ -31,7 +31,7 @@ pub(super) fn condition(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> 
     match diagnosis.condition? {
         ConditionFound { holds: true, .. } if shows => None,
         ConditionFound { holds: true, value: Some(value) } => {
-            Some(words.line("condition-value", &[("value", format_value(value, Unit::Count).into())]))
+            Some(words.line("condition-value", &[("value", format_threshold(value, Unit::Count).into())]))
         }
         ConditionFound { holds: true, value: None } => Some(words.line("condition-holds", &[])),
         ConditionFound { holds: false, .. } => Some(words.line("condition-gone", &[])),

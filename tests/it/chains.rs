@@ -109,8 +109,8 @@ fn a_surge_of_requests_is_told_from_longer_ones() {
 
 #[test]
 fn two_lost_replicas_explain_the_pressure_on_the_others_and_why_they_are_gone() {
-    assert_chain("lost-replicas", &["high-ttft", "kv-cache-full", "lost-replica"]);
-    assert_chain("lost-replicas", &["kv-cache-pressure", "kv-cache-full", "lost-replica"]);
+    assert_chain("lost-replicas", &["high-ttft", "kv-cache-full", "lost-replica", "crash-loop"]);
+    assert_chain("lost-replicas", &["kv-cache-pressure", "kv-cache-full", "lost-replica", "crash-loop"]);
     let diagnosis = assert_chain("lost-replicas", &["replica-down", "crash-loop"]);
     assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-0", "vllm-llama-8b-2"]);
     assert_eq!(diagnosis.causes[0].replicas.total, 4, "the gone ones still count");

@@ -162,7 +162,7 @@ fn a_cause_that_is_listed_already_takes_what_an_entry_says_beside_it() {
     let entry = |library: &Library, target: &str| {
         library.playbooks["high-ttft"].causes.iter().find(|entry| entry.target() == target).unwrap().clone()
     };
-    let library = of("{ cause: lost-replica, explains: [queue_time_mean], fallback: true }");
+    let library = of("{ playbook: lost-replica, explains: [queue_time_mean], fallback: true }");
     let changed = entry(&library, "lost-replica");
     assert_eq!((changed.explains, changed.fallback), (vec!["queue_time_mean".to_owned()], true));
     assert_eq!(
@@ -209,7 +209,7 @@ fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
         assert_eq!((library.left_out.len(), library.replacements.len()), (0, 0));
         lint(&library).into_iter().map(|problem| problem.message).collect::<Vec<_>>()
     };
-    assert_eq!(playbook("causes: [{ cause: lost-replica }]\n"), ["`high-ttft` has the cause `lost-replica` already"]);
+    assert_eq!(playbook("causes: [{ playbook: lost-replica }]\n"), ["`high-ttft` has the cause `lost-replica` already"]);
     assert_eq!(
         playbook("causes: [{ playbook: kv-cache-full }]\n"),
         ["`high-ttft` has the cause `kv-cache-full` already"]

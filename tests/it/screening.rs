@@ -44,7 +44,7 @@ fn an_alert_that_no_playbook_knows_gets_the_cause_all_the_same() {
     for (name, root) in [
         ("longer-prompts", "longer-prompts"),
         ("runaway-generation", "runaway-generation"),
-        ("lost-replicas", "lost-replica"),
+        ("lost-replicas", "crash-loop"),
         ("slot-limit", "limit-lowered"),
     ] {
         let diagnosis = screened(name, "");
