@@ -124,8 +124,12 @@ impl Errors {
     }
 
     /// Returns the summary; `failed` is the line and the time of the first known failure, and whether it is a root error.
-    /// `has_signs` is true if a finding tells of trouble.
-    pub(super) fn into_summary(mut self, failed: Option<Failed>, has_signs: bool) -> UnclassifiedErrors {
+    /// `follows` is true for a traceback that ends before its exception and belongs to a symptom.
+    pub(super) fn into_summary(
+        mut self,
+        failed: Option<Failed>,
+        follows: impl Fn(&UnknownLine) -> bool,
+    ) -> UnclassifiedErrors {
         for failure in self.records.finish() {
             self.add(failure);
         }
@@ -135,7 +139,8 @@ impl Errors {
             self.shapes.retain(|_, one| !one.suspect);
         }
         // It says only that something failed.
-        if let Some(cut) = self.cut.take().filter(|_| failed.is_none() && !has_signs && self.shapes.is_empty()) {
+        let is_told = failed.is_none() && self.shapes.is_empty();
+        if let Some(cut) = self.cut.take().filter(|cut| is_told && !follows(cut)) {
             self.add(UnknownLine { cut: false, ..cut });
         }
         let harmless = self.shapes.values().all(|one| one.harmless);

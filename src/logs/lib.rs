@@ -4,6 +4,7 @@
 
 mod errors;
 pub mod files;
+mod forms;
 mod life;
 mod line;
 mod log;

@@ -13,7 +13,7 @@ use super::line::{LineLevel, LogLine};
 use super::moment::{self, LogTime};
 use super::patterns::{PatternMeaning, Patterns};
 use super::tally::{Occurrence, Readings, Tally};
-use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, record, story};
+use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, UnknownLine, forms, story};
 use knowledge::playbook::{LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
 use knowledge::signal::Unit;
 
@@ -95,7 +95,7 @@ impl<'a> LogReader<'a> {
         // Neither a line of code that a traceback quotes nor a piece of printed advice, `2. set …`, is a message.
         let is_advice = is_advice(&parsed.body);
         let is_code = parsed.body.trim_start().starts_with("raise ") || is_advice;
-        let is_quote = record::quotes(&parsed.body);
+        let is_quote = forms::quotes(&parsed.body);
         // A prompt in a log may hold any text.
         let is_prompt = line.contains("prompt: ");
         let explains = counts && !is_code && !(is_prompt && parsed.level == LineLevel::Lower);
@@ -283,8 +283,14 @@ impl<'a> LogReader<'a> {
         let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
         // A warning is the root only where no error stands.
         let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root && !f.is_warning });
-        let has_signs = findings.iter().any(|found| found.rank == LogRank::Sign);
-        let unknown = self.errors.into_summary(failed, has_signs);
+        let follows = |cut: &UnknownLine| {
+            let is_near = |found: &LogMatch| {
+                let times = found.at.zip(cut.at);
+                times.is_none_or(|(sign, cut)| knowledge::clock::between(sign, cut) <= SAME_FAULT_WITHIN)
+            };
+            findings.iter().any(|found| found.rank == LogRank::Sign && found.line < cut.line && is_near(found))
+        };
+        let unknown = self.errors.into_summary(failed, follows);
         let mut analysis = LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: None,

@@ -5,11 +5,13 @@
 //! follow.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use knowledge::playbook::LogRank;
-use regex::Regex;
 
+use super::forms::{
+    CALM, DISCONNECTED, ENDED, NATIVE_FRAME, PEER, STRONG, SUSPECT, WARNING, WEAK, class, exception, frame, has,
+    is_caret, is_flat, package,
+};
 use super::line::{CHARS, LineLevel, LogLine};
 use super::moment::LogTime;
 use super::unknown_line::UnknownLine;
@@ -53,6 +55,10 @@ struct Record {
     innermost: Option<(UnknownLine, Option<LogRank>)>,
     /// An indented exception or error, in case that no exception without indentation follows it.
     indented: Option<UnknownLine>,
+    /// True if its frames have a header each.
+    prefixed: bool,
+    /// A line without their header, in case that no exception follows it.
+    piece: Option<UnknownLine>,
     /// True if a finding explains one of its lines.
     explained: bool,
     /// The header of its last line.
@@ -60,91 +66,6 @@ struct Record {
     /// Number of lines after the exception.
     message_lines: usize,
 }
-
-static FRAME: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"^\s*[|+>]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
-
-/// A class of an exception at the start of a text.
-static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Interrupt|Exit|Timeout|Failed|Dead|Fault|Died))(?:\(\w+\))?(?::|\(|$)").ok()
-});
-
-/// A warning among the events of Kubernetes.
-const EVENT: &str = r"^\s*(?:\S+\s+)?Warning\s+[A-Z][A-Za-z]+\s";
-
-/// Texts that are errors without a level.
-static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let forms = [
-        r"^(?:panic|fatal error|fatal|[Ee]rror|ERROR|LLVM ERROR): ",
-        r"^thread '.*' panicked at",
-        r"^terminate called ",
-        r"^(?:Fatal Python error|Segmentation fault|\*\*\* SIG|Bus error|Illegal instruction|Aborted \(core dumped\))",
-        EVENT,
-        r"^\s*(?:Reason|Exit Code):\s+(?:OOMKilled|Error|ContainerCannotRun|StartError|DeadlineExceeded|[1-9]\d*)\s*$",
-        r"NVRM: (?:Xid|.*(?i:fail|error|assert|unable|not found))",
-        r"\bSXid \(|\bNCCL WARN |\*ERROR\*|GGML_ASSERT\(|CUDA error|HIP error|hipError[A-Z]|cudaError[A-Z]",
-    ];
-    Regex::new(&forms.join("|")).ok()
-});
-
-/// Words of failures, for lines without a level.
-static WEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:failed|failure|fatal|aborted|crashed|segfault|exception|timed out|unreachable|refused|unable to|could not|cannot|out of memory|core dumped|error)\b|[A-Za-z](?:Error|Exception)\b").ok()
-});
-
-/// The word of a line's level, if it is a warning.
-static WARNING: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"\bWARN(?:ING)?\b|\[W\]|\bW\d{4} |"?level"?[=:] ?"?warn"#).ok());
-
-/// Texts of warnings that another program has failed.
-static ENDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)\b(?:exited with error|terminated unexpectedly|exit(?:ed)?(?: with)?[ _](?:status|code)[:=]? ?-?(?:0x0*[1-9a-f]|0*[1-9]))",
-    )
-    .ok()
-});
-
-/// The text of a warning that quotes an exception.
-static SUSPECT: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"[A-Za-z](?:Error|Exception)(?:\(['"]|: )"#).ok());
-
-/// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
-static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |raise_exception\(|\b[A-Z]\w*Warning: |\b(?i:fall(?:s|ing)? back)\b|(?:status|code)[:=]? ?1(?:30|43)\b"#).ok()
-});
-
-/// Lines that quote what another program says: a warning of Kubernetes.
-static QUOTES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EVENT).ok());
-
-/// A frame of a native stack, which is never an error of its own.
-static NATIVE_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^\s*(?:frame #\d+|\d+ +0x[0-9a-f]{6,} |(?:PC: )?@ +(?:0x[0-9a-f]{6,} |\.{3} and at least ))").ok()
-});
-
-/// Returns true for a line of which only what may stand in any log is known.
-pub(super) fn quotes(body: &str) -> bool {
-    has(&QUOTES, body)
-}
-
-fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
-    regex.as_ref().is_some_and(|regex| regex.is_match(text))
-}
-
-/// An exception about a connection, as Python's own library raises it.
-static DISCONNECTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^(?:Connection(?:Refused|Reset|Aborted)Error|socket\.gaierror|\w+: \[Errno (?:104|110|111|113|-\d)\])")
-        .ok()
-});
-
-/// A peer with its port.
-static PEER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let forms = [
-        r"\bconnect\w* (?:to |with )?\S*[\w\]]:\d{2,5}\b",
-        r"\b(?:to|at) \d+(?:\.\d+){3}:\d{2,5}\b",
-        r"://[^/\s]*:\d{2,5}\b",
-    ];
-    Regex::new(&forms.join("|")).ok()
-});
 
 impl Records {
     /// Adds a line, and returns the failures of the records that it ends. `known` is what a finding says of the line.
@@ -216,11 +137,12 @@ impl Record {
         let packed = line.body.rsplit_once('\n').is_some_and(|(_, last)| self::exception(last).is_some());
         // A log may begin in the middle of a traceback: the exception follows.
         let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
-        // A terminal may have wrapped a frame.
+        // A terminal may have wrapped a frame, or the log begins at its marks.
         let is_piece = line.level == LineLevel::Error && (body.trim() == "File" || is_caret(body));
         if frame.is_some() || cut || packed || is_piece || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
             (record.flat, record.last_frame) = (is_flat(body), body.contains(TRACEBACK).then(|| failure(body)));
+            record.prefixed = !line.header.is_empty() && !body.contains(TRACEBACK);
         }
         (record.cut, record.indented) = (cut, (cut && said.contains(char::is_alphanumeric)).then(|| failure(said)));
         if said.contains(char::is_alphanumeric)
@@ -280,15 +202,16 @@ impl Record {
         let is_bare = is_listed || line.header.is_empty();
         let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
         // A terminal may have wrapped a line, and the piece has lost the prefix.
-        let is_piece =
-            self.inside && line.header.is_empty() && !self.last_header.is_empty() && exception(body).is_none();
-        if is_piece && !indented && !chained {
+        let is_bare_text = line.header.is_empty() && line.level == LineLevel::None && !has(&STRONG, body);
+        self.prefixed |= frame.is_some() && !line.header.is_empty();
+        let is_piece = is_bare_text && self.inside && self.prefixed && known.is_none() && exception(body).is_none();
+        if is_piece && !(indented || chained || blank) {
+            self.piece.get_or_insert_with(|| failure(body));
             return true;
         }
         // The line at which the log begins was code.
-        if self.cut && (frame.is_some() || is_caret(body)) {
-            self.indented = None;
-        }
+        let is_code_above = self.cut && same && (frame.is_some() || is_caret(body));
+        self.indented = self.indented.take().filter(|one| !is_code_above || exception(&one.said).is_some());
         if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
             self.last_frame = Some(failure(body));
         }
@@ -388,7 +311,7 @@ impl Record {
             return None;
         }
         let fatal = of_header == Some(LogRank::Secondary);
-        let indented = self.indented.filter(|_| header.is_none()).map(|raised| (raised, None));
+        let indented = self.indented.filter(|_| header.is_none()).or(self.piece).map(|raised| (raised, None));
         match self.innermost.or(indented) {
             Some((_, Some(_))) => None,
             Some((raised, None)) => Some(UnknownLine { fatal, ..raised }),
@@ -411,40 +334,4 @@ pub(super) fn printable(text: &str) -> String {
 /// Returns a line without the bar that Python sets before the exceptions of a group.
 fn ungrouped(body: &str) -> &str {
     body.strip_prefix("  ").and_then(|rest| rest.trim_start().strip_prefix("| ")).unwrap_or(body)
-}
-
-/// Returns true for the marks that Python sets below a piece of code.
-fn is_caret(body: &str) -> bool {
-    body.contains('^') && body.chars().all(|c| matches!(c, ' ' | '^' | '~'))
-}
-
-/// Returns true for a frame without indentation: a copy of a log may have lost it.
-fn is_flat(body: &str) -> bool {
-    body.starts_with("File \"") && frame(body).is_some()
-}
-
-/// Returns the class of an exception at the start of a text.
-fn exception(body: &str) -> Option<String> {
-    Some(printable(&EXCEPTION.as_ref()?.captures(body)?[1]))
-}
-
-/// Returns the word before the first colon, or the only word, as the class of an exception.
-fn class(body: &str) -> Option<String> {
-    let word = body.split(':').next()?.trim();
-    let fits = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-    fits.then(|| printable(word))
-}
-
-/// Returns the package of a frame's file, the empty one for the program's own.
-fn package(frame: &str) -> &str {
-    let installed = frame.split_once("-packages/").map(|(_, path)| path);
-    let standard = frame.split_once("/lib/python3").map(|_| "python");
-    installed.and_then(|path| path.split('/').next()).or(standard).unwrap_or_default()
-}
-
-/// Returns the place of a frame: the last two parts of the path, and the line number.
-fn frame(body: &str) -> Option<String> {
-    let parts = FRAME.as_ref()?.captures(body)?;
-    let path: Vec<&str> = parts[1].rsplit(['/', '\\']).take(2).collect();
-    Some(format!("{}:{}", path.into_iter().rev().collect::<Vec<_>>().join("/"), &parts[2]))
 }

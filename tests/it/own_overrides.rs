@@ -209,7 +209,10 @@ fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
         assert_eq!((library.left_out.len(), library.replacements.len()), (0, 0));
         lint(&library).into_iter().map(|problem| problem.message).collect::<Vec<_>>()
     };
-    assert_eq!(playbook("causes: [{ playbook: lost-replica }]\n"), ["`high-ttft` has the cause `lost-replica` already"]);
+    assert_eq!(
+        playbook("causes: [{ playbook: lost-replica }]\n"),
+        ["`high-ttft` has the cause `lost-replica` already"]
+    );
     assert_eq!(
         playbook("causes: [{ playbook: kv-cache-full }]\n"),
         ["`high-ttft` has the cause `kv-cache-full` already"]

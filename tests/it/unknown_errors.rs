@@ -162,6 +162,8 @@ fn a_line_of_code_at_which_a_log_begins_is_no_error() {
     for line in below {
         let text = format!("ERROR 07-28 15:07:22 [w.py:1]     x = f(y)\nERROR 07-28 15:07:22 [w.py:1] {line}\n");
         assert_eq!(read(&text), UnclassifiedErrors { harmless: true, ..Default::default() }, "{line}");
+        let raised = read(&text.replace("x = f(y)", "ValueError: boom"));
+        assert_eq!(raised.began.map(|one| one.said).as_deref(), Some("ValueError: boom"), "{line}");
     }
 }
 
@@ -173,6 +175,19 @@ fn a_traceback_that_a_terminal_wrapped_is_told_by_its_exception() {
     let text: String = std::iter::zip(wrapped, pieces).map(|(line, piece)| line + piece).collect();
     let errors = read(&text);
     assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("ValueError: odd"), 1), "{text}");
+    // Without a process its pieces belong to the same writer.
+    let errors = read(&text.replace("(Worker pid=2) ", ""));
+    assert_eq!((errors.began.map(|one| one.said).as_deref(), errors.count), (Some("ValueError: odd"), 1), "{text}");
+}
+
+#[test]
+fn the_last_words_below_a_traceback_without_its_exception_are_told() {
+    let cut = "ERROR 08-03 13:35:33 [w.py:9] Traceback (most recent call last):\n\
+               ERROR 08-03 13:35:33 [w.py:9]   File \"/a.py\", line 1, in f\n";
+    for words in ["Fatal Python error: Aborted", "Killed", "terminate called after throwing an instance of 'E'"] {
+        let began = read(&format!("{cut}{words}\n")).began.map(|one| one.said);
+        assert_eq!(began.as_deref(), Some(words));
+    }
 }
 
 #[test]
@@ -205,8 +220,11 @@ fn a_traceback_that_ends_before_its_exception_counts_if_nothing_else_failed() {
     let library = knowledge::playbook::load(None).unwrap();
     let symptom =
         "INFO 07-28 15:07:21 [core.py:632] vllm\nValueError: LoRA rank 64 is greater than max_lora_rank 16.\n";
-    let analysis = LogReader::new(&Patterns::new(library.logs.values())).text(&format!("{symptom}{cut}"));
-    assert!(analysis.unknown.began.is_none() && analysis.findings.len() == 1, "{analysis:?}");
+    for (later, is_told) in [("", false), ("INFO 07-28 23:07:21 [core.py:632] idle\n", true)] {
+        let text = format!("{symptom}{later}{cut}");
+        let analysis = LogReader::new(&Patterns::new(library.logs.values())).text(&text);
+        assert_eq!((analysis.unknown.began.is_some(), analysis.findings.len()), (is_told, 1), "{analysis:?}");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn rank(finding: &LogFinding) -> &'static str {
     match finding.rank {
         LogRank::Root => "root: it went wrong here",
         LogRank::Sign => "sign: worth knowing, and not what ended the engine",
-        LogRank::Secondary => "follows from another error it in the log",
+        LogRank::Secondary => "follows from another error in the log",
         LogRank::Benign => "harmless",
     }
 }
