@@ -101,8 +101,8 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
         ("events-secret-missing", "kubernetes · a Secret or ConfigMap of the pod is missing"),
         (
             "vllm-in-cloud-json",
-            "vllm · ValueError: vocabulary of 32000 has no pad in transformers_utils/tokenizer.py:190; nothing is known \
-             about it yet",
+            "vllm · the model's configuration or tokenizer cannot be read: ValueError: vocabulary of 32000 has no pad in \
+             transformers_utils/tokenizer.py:190",
         ),
         ("amd-page-fault", "amd · a kernel of the engine went wrong"),
         (

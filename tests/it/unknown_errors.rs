@@ -170,7 +170,7 @@ fn a_line_of_code_at_which_a_log_begins_is_no_error() {
 #[test]
 fn a_traceback_that_a_terminal_wrapped_is_told_by_its_exception() {
     let line = |text: &str| format!("(Worker pid=2) ERROR 08-03 13:35:33 [w.py:9]{text}\n");
-    let wrapped = ["   File", "     x = f(", "          ^^^^^^", " ValueError: odd"].map(|text| line(text));
+    let wrapped = ["   File", "     x = f(", "          ^^^^^^", " ValueError: odd"].map(line);
     let pieces = ["\"/usr/lib/a.py\",\nline 83, in g\n", "y)\n", "   ^^^^\n", "device of this pod\n"];
     let text: String = std::iter::zip(wrapped, pieces).map(|(line, piece)| line + piece).collect();
     let errors = read(&text);

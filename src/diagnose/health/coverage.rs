@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{ObserveResult, observe_signals};
 use findings::health::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage};
 use findings::{EngineFound, Observation, Scope};
-use knowledge::playbook::{Evidence, Library, Playbook};
+use knowledge::playbook::{Condition, Evidence, Library, Playbook};
 use prom::Prometheus;
 
 /// Queries every signal of the catalog that comes from metrics, over the whole fleet.
@@ -78,12 +78,12 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
         let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
         checks.map(|(signal, _)| signal.to_owned()).collect()
     };
-    // An entry is blind if all of its metrics are missing. Extra signals, such as those of logs, do not count: a
-    // diagnosis may have them although Prometheus does not. An entry of these alone is never blind.
+    // An entry is blind if all of its metrics are missing and it does not hold without them. Extra signals, such as those
+    // of logs, do not count: a diagnosis may have them. An entry of these alone is never blind.
     let blind = |evidence: &Evidence| {
         let extra = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_extra());
         let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !extra(signal)).peekable();
-        metrics.peek().is_some() && metrics.all(|(signal, _)| missing.contains(signal))
+        metrics.peek().is_some() && metrics.all(|(signal, when)| missing.contains(signal) && *when != Condition::NoData)
     };
     let symptom = &playbook.symptom;
     let must = symptom.iter().any(|evidence| evidence.required && blind(evidence));

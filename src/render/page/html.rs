@@ -32,9 +32,9 @@ pub(super) fn link(label: &str, url: &str) -> Markup {
     let goes = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     // Our own pages, but not `//other-host`.
     let ours = url.starts_with('/') && !url.starts_with("//");
+    // Each link opens in place, and `Referrer-Policy` of the answers keeps our addresses from others: no `rel` is needed.
     html! {
-        @if goes { a href=(url) rel="noopener noreferrer" { (label) } }
-        @else if ours || url.starts_with('#') { a href=(url) { (label) } }
+        @if goes || ours || url.starts_with('#') { a href=(url) { (label) } }
         @else { (label) }
     }
 }

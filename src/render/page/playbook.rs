@@ -202,7 +202,7 @@ impl<'a> Drawing<'a> {
                 @for e in evidence {
                     @for (i, (signal, when, without_past)) in e.alternatives().into_iter().enumerate() {
                         li {
-                            @if i > 0 { span.dim { (say("page-or")) " " } }
+                            @if i > 0 { i { (say("page-or")) " " } }
                             (self.check(signal, &when.to_string()))
                             @if without_past { " " small { (say("page-without-past")) } }
                             @if e.required && i == 0 { " " small { (say("page-required")) } }
