@@ -223,7 +223,7 @@ impl<'a> Drawing<'a> {
             // Most checks of a cause that is ruled out were not needed.
             @if let Some(outcome) = result.map(|e| e.outcome).or(blind) { (span(&facts::outcome_state(outcome, self.words))) " " }
             (asked)
-            @if let Some(e) = result.filter(|e| e.value.is_some()) { " " span.dim { (facts::fact(e, self.words)) } }
+            @if let Some(e) = result.filter(|e| e.value.is_some()) { " " i { (facts::fact(e, self.words)) } }
         }
     }
 }
@@ -237,7 +237,7 @@ fn steps(steps: &[Step], title: &str, words: &Phrases) -> Markup {
                     li {
                         (line(&Line::of(step.action.trim())))
                         @if let Some(only) = step.holds_for() { " " small { "(" (only) ")" } }
-                        @if let Some(source) = &step.source { " " small { (link(&words.text("source", &[]), source)) } }
+                        @if let Some(source) = &step.source { " " (link(&words.text("source", &[]), source)) }
                     }
                 }
             }
