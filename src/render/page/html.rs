@@ -66,5 +66,5 @@ pub(super) fn pill(style: StateStyle, word: &str) -> Markup {
         StateStyle::NotMet => ("mark", "mute", "○"),
         StateStyle::NoData => ("mark", "mute", "?"),
     };
-    html! { span.(frame).(class) { span aria-hidden="true" { (sign) " " } (word) } }
+    html! { span.(frame).(class) { i aria-hidden="true" { (sign) " " } (word) } }
 }
