@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::record::printable;
+use super::line::CHARS;
 
 pub(super) static FRAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"^\s*[|+>]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
@@ -125,4 +125,10 @@ pub(super) fn frame(body: &str) -> Option<String> {
     let parts = FRAME.as_ref()?.captures(body)?;
     let path: Vec<&str> = parts[1].rsplit(['/', '\\']).take(2).collect();
     Some(format!("{}:{}", path.into_iter().rev().collect::<Vec<_>>().join("/"), &parts[2]))
+}
+
+/// Returns a text on one line, truncated.
+pub(super) fn printable(text: &str) -> String {
+    let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
+    spaced.filter(|c| !c.is_control()).take(CHARS).collect()
 }

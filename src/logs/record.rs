@@ -10,9 +10,9 @@ use knowledge::playbook::LogRank;
 
 use super::forms::{
     CALM, DISCONNECTED, ENDED, NATIVE_FRAME, PEER, STRONG, SUSPECT, WARNING, WEAK, class, exception, frame, has,
-    is_caret, is_flat, package,
+    is_caret, is_flat, package, printable,
 };
-use super::line::{CHARS, LineLevel, LogLine};
+use super::line::{LineLevel, LogLine};
 use super::moment::LogTime;
 use super::unknown_line::UnknownLine;
 
@@ -323,12 +323,6 @@ impl Record {
                 .map(|header| UnknownLine { place: header.place.clone().or(self.frame), ..header }),
         }
     }
-}
-
-/// Returns a text on one line, truncated.
-pub(super) fn printable(text: &str) -> String {
-    let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
-    spaced.filter(|c| !c.is_control()).take(CHARS).collect()
 }
 
 /// Returns a line without the bar that Python sets before the exceptions of a group.

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use knowledge::playbook::{LogFinding, LogRank};
 use knowledge::signal::Unit;
 
+use super::forms::printable;
 use super::moment::LogTime;
-use super::record::printable;
 use super::unknown_line::UnknownLine;
 use super::{LogMatch, LogValueSummary};
 
