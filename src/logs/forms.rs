@@ -6,11 +6,12 @@ use regex::Regex;
 
 use super::line::CHARS;
 
-pub(super) static FRAME: LazyLock<Option<Regex>> =
+/// A frame of a Python traceback: the file and the line number.
+static FRAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"^\s*[|+>]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
 
 /// A class of an exception at the start of a text.
-pub(super) static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Interrupt|Exit|Timeout|Failed|Dead|Fault|Died))(?:\(\w+\))?(?::|\(|$)").ok()
 });
 
@@ -59,7 +60,7 @@ pub(super) static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Lines that quote what another program says: a warning of Kubernetes.
-pub(super) static QUOTES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EVENT).ok());
+static QUOTES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EVENT).ok());
 
 /// A frame of a native stack, which is never an error of its own.
 pub(super) static NATIVE_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -71,6 +72,7 @@ pub(super) fn quotes(body: &str) -> bool {
     has(&QUOTES, body)
 }
 
+/// Returns true if a text has the form; false if the form could not be compiled.
 pub(super) fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
 }

@@ -138,8 +138,8 @@ impl Record {
         // A log may begin in the middle of a traceback: the exception follows.
         let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
         // A terminal may have wrapped a frame, or the log begins at its marks.
-        let is_piece = line.level == LineLevel::Error && (body.trim() == "File" || is_caret(body));
-        if frame.is_some() || cut || packed || is_piece || body.contains(TRACEBACK) {
+        let is_inside = line.level == LineLevel::Error && (body.trim() == "File" || is_caret(body));
+        if frame.is_some() || cut || packed || is_inside || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
             (record.flat, record.last_frame) = (is_flat(body), body.contains(TRACEBACK).then(|| failure(body)));
             record.prefixed = !line.header.is_empty() && !body.contains(TRACEBACK);
@@ -148,7 +148,7 @@ impl Record {
         if said.contains(char::is_alphanumeric)
             && record.frame.is_none()
             && !cut
-            && !is_piece
+            && !is_inside
             && (strong || weak || (record.traced && known.is_some()))
         {
             record.header = Some((UnknownLine { exception, weak: !strong, suspect, ..failure(said) }, known));
