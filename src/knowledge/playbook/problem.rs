@@ -135,11 +135,13 @@ pub fn is_unfinished(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO)
 }
 
-/// Returns ``did you mean `x`?`` if one of `known` is similar to `word`.
+/// Returns ``did you mean `x`?`` if one of `candidates` is similar to `word`.
 pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    // Letters in common say something about words, and nothing about sentences.
+    let similarity = if word.contains(' ') { strsim::normalized_levenshtein } else { strsim::jaro_winkler };
     candidates
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .map(|candidate| (similarity(word, candidate), candidate))
         .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
