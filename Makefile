@@ -51,7 +51,7 @@ test-fast: ## With cargo alone, in minutes: unit tests, rules of the house, lint
 	$(BIN) test
 
 test: packages lint dashboard-check kubernetes-check release-check ## Everything that must hold
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --lib --bins --tests --no-fail-fast
 	$(BIN) check
 	$(BIN) test
 	python3 -B -m unittest discover -s tests/testbed

@@ -11,7 +11,7 @@ use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, cleaned, library};
 use crate::cli::output::{out, outln};
 use knowledge::gap::Gap;
-use knowledge::playbook::{LogFile, suggestion};
+use knowledge::playbook::suggestion;
 use logs::{NamedLogAnalysis, Patterns, files, first, stream};
 use render::{Phrases, clean};
 
@@ -33,18 +33,14 @@ struct LogsOutput<'a> {
 pub(super) fn run(args: LogsArgs) -> anyhow::Result<ExitCode> {
     let library = library(args.playbooks.as_deref())?;
     let engines: Vec<&str> = library.logs.keys().map(String::as_str).collect();
-    let files: Vec<&LogFile> = match &args.engine {
-        None => library.logs.values().collect(),
-        // Lines of the driver and the kernel may be in any engine's log.
-        Some(engine) if library.logs.contains_key(engine) => {
-            library.logs.values().filter(|file| file.logs == *engine || file.anywhere).collect()
-        }
+    let patterns = match &args.engine {
+        None => Patterns::new(library.logs.values()),
+        Some(engine) if library.logs.contains_key(engine) => Patterns::of_engine(library.logs.values(), engine),
         Some(engine) => {
             let hint = suggestion(engine, engines.iter().copied()).unwrap_or_default();
             bail!("no log of `{engine}` is known, only of {} {hint}", engines.join(", "));
         }
     };
-    let patterns = Patterns::new(files);
     let (piped, paths): (Vec<PathBuf>, Vec<PathBuf>) = args.files.iter().cloned().partition(|f| f == Path::new("-"));
     let mut logs = Vec::new();
     if !piped.is_empty() {

@@ -19,6 +19,9 @@ const SHAPES: usize = 256;
 const MAX_QUOTED_SHAPES: usize = 3;
 /// Time before a known failure within which an unknown error belongs to it: what a time-out notices began earlier.
 pub(super) const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
+/// Time, and lines where no times are, within which a warning may lead to what only follows from an error.
+const LEADS_WITHIN: Duration = Duration::from_secs(60);
+const LEADS_WITHIN_LINES: u64 = 20;
 
 /// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -133,11 +136,12 @@ impl Errors {
         for failure in self.records.finish() {
             self.add(failure);
         }
-        let is_told = failed.is_none_or(|failed| failed.root);
-        if is_told || self.shapes.values().any(|one| !one.suspect && !one.harmless) {
-            self.count -= self.shapes.values().filter(|one| one.suspect).map(|one| one.count).sum::<u64>();
-            self.shapes.retain(|_, one| !one.suspect);
-        }
+        let is_told =
+            failed.is_none_or(|failed| failed.root) || self.shapes.values().any(|one| !one.suspect && !one.harmless);
+        let is_kept =
+            |one: &UnknownLine| !one.suspect || (!is_told && failed.is_some_and(|failed| failed.is_close(one)));
+        self.count -= self.shapes.values().filter(|one| !is_kept(one)).map(|one| one.count).sum::<u64>();
+        self.shapes.retain(|_, one| is_kept(one));
         // It says only that something failed.
         let is_told = failed.is_none() && self.shapes.is_empty();
         if let Some(cut) = self.cut.take().filter(|cut| is_told && !follows(cut)) {
@@ -167,6 +171,16 @@ pub(super) struct Failed {
     pub(super) at: Option<jiff::Timestamp>,
     /// True if it is the root error, false if it only follows from one.
     pub(super) root: bool,
+}
+
+impl Failed {
+    /// Returns true for a warning just before it, or after it.
+    fn is_close(&self, one: &UnknownLine) -> bool {
+        match self.at.map(without_year).zip(one.at.map(without_year)) {
+            Some((failed, at)) => at >= failed || knowledge::clock::between(at, failed) <= LEADS_WITHIN,
+            None => self.line <= one.line + LEADS_WITHIN_LINES,
+        }
+    }
 }
 
 /// Ranks an error for quoting: the end of a process counts more than a frequent error, and that more than a warning.

@@ -13,6 +13,8 @@ pub struct Patterns<'a> {
     /// Finds the texts; `None` if they are too many, and each text is then searched by itself.
     finder: Option<AhoCorasick>,
     texts: Vec<(&'a str, PatternMeaning<'a>)>,
+    /// The engine that wrote the logs, if a person named it.
+    pub(super) named: Option<&'a str>,
 }
 
 /// The meaning of a text that may be in a line.
@@ -59,18 +61,18 @@ impl<'a> Patterns<'a> {
         }
         // ASCII is sufficient: engines write their messages in English.
         let finder = AhoCorasick::builder().ascii_case_insensitive(true).build(&parts).ok();
-        Self { files, finder, texts }
+        Self { files, finder, texts, named: None }
+    }
+
+    /// Compiles the patterns of this engine's file, and of those whose lines may be in any log.
+    pub fn of_engine(files: impl IntoIterator<Item = &'a LogFile>, engine: &'a str) -> Self {
+        let files = files.into_iter().filter(|file| file.logs == engine || file.anywhere);
+        Self { named: Some(engine), ..Self::new(files) }
     }
 
     /// Returns true if the lines of this file may be in any engine's log.
     pub(super) fn anywhere(&self, of: &str) -> bool {
         self.files.iter().any(|file| file.anywhere && file.logs == of)
-    }
-
-    /// Returns the engine if its file is the only one of an engine.
-    pub(super) fn only_engine(&self) -> Option<&'a str> {
-        let mut engines = self.files.iter().filter(|file| !file.anywhere).map(|file| file.logs.as_str());
-        engines.next().filter(|_| engines.next().is_none())
     }
 
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.

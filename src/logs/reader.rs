@@ -142,11 +142,12 @@ impl<'a> LogReader<'a> {
         let anywhere = |of: &str| self.patterns.anywhere(of);
         let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
         let known = closest.map(|(_, (_, finding))| finding.rank);
-        let doubted = closest.map(|(of, _)| *of).filter(|of| engine.is_none() && !anywhere(of));
-        if doubted.is_some() {
+        let in_doubt = |of: &&str| engine.is_none() && !anywhere(of);
+        let doubted: Vec<&str> = best.keys().copied().filter(in_doubt).collect();
+        for of in &doubted {
             // It explained nothing before.
             let without = self.doubts.entry(None).or_insert_with(|| self.errors.clone()).clone();
-            self.doubts.entry(doubted).or_insert(without);
+            self.doubts.entry(Some(*of)).or_insert(without);
         }
         // One meaning for a line; of what any log may hold, the longest text says most. It counts until an engine is known.
         let general = best.iter().filter(|(of, _)| anywhere(of)).max_by_key(|(_, (length, _))| *length);
@@ -196,7 +197,7 @@ impl<'a> LogReader<'a> {
         if counts && !is_advice {
             self.errors.line(&parsed, number, at.as_ref(), known);
             for (of, errors) in &mut self.doubts {
-                let own = known.filter(|_| doubted.is_none() || doubted == *of);
+                let own = known.filter(|_| doubted.is_empty() || of.is_some_and(|of| doubted.contains(&of)));
                 errors.line(&parsed, number, at.as_ref(), own.or(general.map(|(_, rank)| rank)));
             }
         }
@@ -259,10 +260,14 @@ impl<'a> LogReader<'a> {
             Some(of) == engine || (self.patterns.anywhere(of) && is_new(id, tally))
         };
         let tallies = self.tallies.into_iter().filter(|((of, id), tally)| shown(of, id, tally)).map(|(_, tally)| tally);
-        let mut findings = in_place(tallies.collect());
+        let mut findings = in_place(tallies.collect(), self.life.since().0);
         if ambiguous {
             // Flags of the wrong engine would mislead.
-            findings.iter_mut().for_each(|finding| (finding.action, finding.direction) = (None, None));
+            let has_flag = |action: &String| action.contains("--") || action.contains('_');
+            findings.iter_mut().for_each(|finding| {
+                finding.action = finding.action.take().filter(|action| !has_flag(action));
+                finding.direction = None;
+            });
         }
         let engine = engine.filter(|_| !ambiguous);
         findings.sort_by_key(|finding| finding.line);
@@ -308,15 +313,11 @@ impl<'a> LogReader<'a> {
         analysis
     }
 
-    /// Returns the engine that most lines name by their own text; lines that may be in any log count last. Where only one
-    /// engine is expected, it is that one.
+    /// Returns the engine that most lines name by their own text; lines that may be in any log count last. It is
+    /// the one that a person named, if one did.
     fn engine(&self) -> Option<&'a str> {
-        let read_any = !(self.known_lines.is_empty() && self.tallies.is_empty() && self.starts.is_empty());
-        if let Some(only) = self.patterns.only_engine().filter(|_| read_any) {
-            return Some(only);
-        }
-        let most = self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
-        most.map(|(of, _)| *of)
+        let most = || self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
+        self.patterns.named.or_else(|| most().map(|(of, _)| *of))
     }
 
     /// Returns the engine, else the one with findings or start-up facts, and whether several have such findings.
@@ -378,10 +379,15 @@ fn without_colours(line: &str) -> Cow<'_, str> {
 }
 
 /// Returns what the findings say of their lines; one that follows from another of the same fault, before it or at the same
-/// time, is its consequence.
-fn in_place(tallies: Vec<Tally<'_>>) -> Vec<LogMatch> {
-    let read: Vec<(&LogFinding, LogMatch)> =
-        tallies.into_iter().map(|tally| (tally.finding, tally.into_match())).collect();
+/// time, is its consequence. The present process began at the line `since`.
+fn in_place(tallies: Vec<Tally<'_>>, since: u64) -> Vec<LogMatch> {
+    let lines: Vec<(&str, u64)> = tallies.iter().map(|tally| (tally.finding.id.as_str(), tally.line)).collect();
+    let read = tallies.into_iter().map(|tally| {
+        let leads = |(id, line): &&(&str, u64)| *line >= since && tally.finding.follows.iter().any(|lead| lead == id);
+        let led = lines.iter().find(leads).map(|(_, line)| *line);
+        (tally.finding, tally.into_match(led))
+    });
+    let read: Vec<(&LogFinding, LogMatch)> = read.collect();
     let is_before = |root: &LogMatch, found: &LogMatch| match root.at.zip(found.at) {
         Some((root, found)) if root > found => false,
         Some((root, found)) => knowledge::clock::between(root, found) <= SAME_FAULT_WITHIN,

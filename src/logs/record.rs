@@ -139,9 +139,11 @@ impl Record {
         let cut = line.level == LineLevel::Error && body.starts_with("    ") && known.is_none();
         // A terminal may have wrapped a frame, or the log begins at its marks.
         let is_inside = line.level == LineLevel::Error && (body.trim() == "File" || is_caret(body));
-        if frame.is_some() || cut || packed || is_inside || body.contains(TRACEBACK) {
+        let frame_found = frame.is_some();
+        if frame_found || cut || packed || is_inside || body.contains(TRACEBACK) {
             (record.traced, record.inside, record.frame) = (true, true, frame);
-            (record.flat, record.last_frame) = (is_flat(body), body.contains(TRACEBACK).then(|| failure(body)));
+            let is_start = body.contains(TRACEBACK) || (frame_found && line.level == LineLevel::Error);
+            (record.flat, record.last_frame) = (is_flat(body), is_start.then(|| failure(body)));
             record.prefixed = !line.header.is_empty() && !body.contains(TRACEBACK);
         }
         (record.cut, record.indented) = (cut, (cut && said.contains(char::is_alphanumeric)).then(|| failure(said)));
@@ -212,7 +214,9 @@ impl Record {
         // The line at which the log begins was code.
         let is_code_above = self.cut && same && (frame.is_some() || is_caret(body));
         self.indented = self.indented.take().filter(|one| !is_code_above || exception(&one.said).is_some());
-        if body.contains(TRACEBACK) || (frame.is_some() && self.last_frame.is_some()) {
+        // A log may hold frames alone: of a traceback, where they are written as errors.
+        let is_error = self.last_frame.is_some() || line.level == LineLevel::Error;
+        if body.contains(TRACEBACK) || (frame.is_some() && is_error) {
             self.last_frame = Some(failure(body));
         }
         if blank || chained || indented || body.starts_with(TRACEBACK) {

@@ -49,7 +49,8 @@ pub(super) struct Tally<'a> {
     /// The error, if the finding explains it by its place alone.
     pub(super) raised: Option<UnknownLine>,
     pub(super) lately: VecDeque<Timestamp>,
-    most_together: u64,
+    /// The line at which they were too many to be harmless.
+    pub(super) harmful_from: Option<u64>,
 }
 
 /// The readings of a number.
@@ -78,7 +79,7 @@ impl<'a> Tally<'a> {
             text: String::new(),
             raised: None,
             lately: VecDeque::new(),
-            most_together: 0,
+            harmful_from: None,
         }
     }
 
@@ -105,7 +106,9 @@ impl<'a> Tally<'a> {
             {
                 self.lately.pop_front();
             }
-            self.most_together = self.most_together.max(self.lately.len() as u64);
+            if self.harmful_from.is_none() && self.lately.len() as u64 > self.finding.harmless_up_to {
+                self.harmful_from = Some(number);
+            }
         }
         self.last = at;
     }
@@ -131,9 +134,11 @@ impl<'a> Tally<'a> {
         fails && self.line >= since && self.harmless < self.count && self.warnings < self.count
     }
 
-    pub(super) fn into_match(self) -> LogMatch {
+    /// `led` is the line of what it may follow from: lines that were too many only after it do no harm of their own.
+    pub(super) fn into_match(self, led: Option<u64>) -> LogMatch {
         let finding = self.finding;
-        let harmless = self.most_together <= finding.harmless_up_to || self.harmless == self.count;
+        let follows = finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(|(from, led)| from > led);
+        let harmless = self.harmful_from.is_none() || follows || self.harmless == self.count;
         LogMatch {
             id: finding.id.clone(),
             title: finding.title.clone(),

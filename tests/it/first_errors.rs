@@ -157,6 +157,10 @@ fn the_flags_of_another_engine_are_in_no_remedy() {
         .text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n");
     assert_eq!(report.engine, None, "the line alone tells no engine");
     assert!(report.findings.iter().all(|found| !found.action.iter().any(|action| action.contains("--"))), "{report:?}");
+    // A step that is the same for all of them stays, and the line is none that nobody knows.
+    let taken = "ERROR:    [Errno 98] error while attempting to bind on address ('::', 8080): address already in use";
+    let report = LogReader::new(&Patterns::new(library().logs.values())).text(taken);
+    assert!(report.findings[0].action.is_some() && report.unknown.count == 0, "{report:?}");
 }
 
 #[test]

@@ -213,3 +213,19 @@ fn only_work_shows_that_an_engine_outlived_an_error_of_its_start() {
     let calm = [vec![READY, SERVES, SERVES, &still], vec![READY, &still, &still, SERVES], vec![READY]];
     assert!(calm.iter().all(|lines| held(lines).is_none()));
 }
+
+#[test]
+fn waiting_lines_that_repeat_after_a_worker_died_are_not_why_it_failed() {
+    let wait =
+        "DEBUG 07-04 17:3{}:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 second.";
+    let waits: Vec<String> = (5..9).map(|minute| wait.replace("{}", &minute.to_string())).collect();
+    let died = "ERROR 07-04 17:35:16 [multiproc_executor.py:140] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.";
+    let lines: Vec<&str> = [waits[0].as_str(), died].into_iter().chain(waits[1..].iter().map(String::as_str)).collect();
+    let ranks = |lines: &[&str]| -> Vec<(String, LogRank)> {
+        read(lines).findings.into_iter().map(|found| (found.id, found.rank)).collect()
+    };
+    let of = |stall, died| vec![("shm-stall".to_owned(), stall), ("worker-died".to_owned(), died)];
+    assert_eq!(ranks(&lines), of(LogRank::Benign, LogRank::Secondary));
+    let hung: Vec<&str> = waits.iter().map(String::as_str).chain([died]).collect();
+    assert_eq!(ranks(&hung), of(LogRank::Root, LogRank::Secondary), "the worker was killed for its hang");
+}

@@ -116,6 +116,12 @@ fn the_engine_may_be_named_and_what_the_kernel_writes_is_known_all_the_same() {
     let output = read(log.as_bytes(), &["--engine", "vllm", "--output", "json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["logs"][0]["first_root"], "xid-critical");
+    // A named engine is not looked for.
+    for engine in ["vllm", "host"] {
+        let output = read(b"nothing that any engine says\n", &["--engine", engine, "--output", "json"]);
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), &json["logs"][0]["engine"]), (Some(0), &engine.into()));
+    }
 }
 
 #[test]

@@ -140,3 +140,13 @@ fn a_playbook_that_stands_in_two_folders_is_not_taken() {
     let problems = with(&[("high-ttft.yaml", &text), ("symptoms/high-ttft.yaml", &text)]).unwrap_err();
     assert!(problems[0].message.ends_with("/high-ttft.yaml has the same name: remove one of them"), "{problems:?}");
 }
+
+#[test]
+fn one_id_is_a_playbook_or_a_cause() {
+    let cause = ours("causes/traffic-surge.yaml").replace("cause: traffic-surge", "cause: lost-replica");
+    let playbook = ours("mechanisms/slot-limit.yaml").replace("playbook: slot-limit", "playbook: traffic-surge");
+    for (path, text) in [("causes/lost-replica.yaml", cause), ("mechanisms/traffic-surge.yaml", playbook)] {
+        let problems = with(&[(path, &text)]).unwrap_err();
+        assert!(problems[0].message.contains("is the id of another file"), "{path}: {problems:?}");
+    }
+}

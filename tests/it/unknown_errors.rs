@@ -158,10 +158,12 @@ fn a_log_that_begins_inside_a_traceback_is_told_with_its_exception() {
 
 #[test]
 fn a_line_of_code_at_which_a_log_begins_is_no_error() {
-    let below = ["        ^^^^", "  File \"/a.py\", line 1, in f"];
-    for line in below {
+    // A frame is none of its own either, but it tells that something failed there.
+    for (line, place) in [("        ^^^^", None), ("  File \"/a.py\", line 1, in f", Some("/a.py:1"))] {
         let text = format!("ERROR 07-28 15:07:22 [w.py:1]     x = f(y)\nERROR 07-28 15:07:22 [w.py:1] {line}\n");
-        assert_eq!(read(&text), UnclassifiedErrors { harmless: true, ..Default::default() }, "{line}");
+        let errors = read(&text);
+        assert_eq!(errors.began.and_then(|one| one.place).as_deref(), place, "{line}");
+        assert_eq!(errors.count, u64::from(place.is_some()), "{line}");
         let raised = read(&text.replace("x = f(y)", "ValueError: boom"));
         assert_eq!(raised.began.map(|one| one.said).as_deref(), Some("ValueError: boom"), "{line}");
     }
@@ -225,6 +227,40 @@ fn a_traceback_that_ends_before_its_exception_counts_if_nothing_else_failed() {
         let analysis = LogReader::new(&Patterns::new(library.logs.values())).text(&text);
         assert_eq!((analysis.unknown.began.is_some(), analysis.findings.len()), (is_told, 1), "{analysis:?}");
     }
+}
+
+#[test]
+fn frames_alone_are_a_cut_traceback_where_they_are_written_as_errors() {
+    let header = "(EngineCore_DP0 pid=395) ERROR 10-24 11:24:57 [core.py:710]";
+    let dump = "  File \"a.py\", line 1, in f\n    x()\n";
+    let written: String = dump.lines().map(|line| format!("{header} {line}\n")).collect();
+    let ray = "2026-03-09 01:31:29.489 (MapWorker(MapBatches(Actor)) pid=1202, ip=node-7) ";
+    let by_ray: String = written.lines().map(|line| format!("{ray}{line}\n")).collect();
+    for (text, count) in [(written.as_str(), 1), (&by_ray, 1), (&written.replace("ERROR", "INFO"), 0), (dump, 0)] {
+        let errors = read(&format!("INFO 10-24 11:24:50 [x.py:2] one more\n{text}"));
+        assert_eq!(
+            (errors.began.and_then(|one| one.place), errors.count),
+            ((count == 1).then(|| "a.py:1".into()), count),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_warning_just_before_a_consequence_is_where_it_began() {
+    let library = knowledge::playbook::load(None).unwrap();
+    let patterns = Patterns::new(library.logs.values());
+    let dead =
+        "ERROR 03-14 16:51:36 [a.py:7] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.";
+    let failed = "Failed to allocate memory for a tensor because no memory is available";
+    for (time, is_told) in [("16:51:35", true), ("16:44:12", false)] {
+        let text = format!("WARNING 03-14 {time} [mem.py:409] {failed}\n{dead}\n");
+        let began = LogReader::new(&patterns).text(&text).unknown.began.map(|one| one.said);
+        assert_eq!(began.as_deref(), is_told.then_some(failed), "{time}");
+    }
+    let root = "ERROR 03-14 16:51:36 [a.py:7] torch.OutOfMemoryError: CUDA out of memory.";
+    let text = format!("WARNING 03-14 16:51:35 [mem.py:409] {failed}\n{root}\n{dead}\n");
+    assert_eq!(LogReader::new(&patterns).text(&text).unknown.began, None, "an error is known");
 }
 
 #[test]

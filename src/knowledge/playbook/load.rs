@@ -171,6 +171,16 @@ fn same(file: &SourceFile, (key, name): (&str, &str), id: &str, schema: u32) -> 
     Ok(())
 }
 
+/// Refuses the id of a cause that is a playbook, or of a playbook that is a cause: only one of them would be used.
+fn free(file: &SourceFile, key: &str, id: &str, taken: bool) -> Result<(), Box<Problem>> {
+    if !taken {
+        return Ok(());
+    }
+    let message = format!("`{id}` is the id of another file, which is no {key}");
+    let hint = "give it another id, or change the other one in `overrides/`".to_owned();
+    Err(Box::new(Problem::at(Lint::YamlId, file, key, message, Some(hint))))
+}
+
 /// Returns true for a file of `signals/` without `kind` and `detect`: it adds signals to an engine.
 fn has_only_signals(name: &str, file: &SourceFile) -> bool {
     #[derive(Deserialize)]
@@ -295,6 +305,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         ["causes", _] => {
             let cause: Cause = parse(file)?;
             same("cause", &cause.cause, cause.schema)?;
+            free(file, "cause", &cause.cause, library.playbooks.contains_key(&cause.cause))?;
             library.causes.insert(cause.cause.clone(), cause);
         }
         ["tables", "litellm-codes.yaml"] => library.tables.litellm_codes = table(file, same)?,
@@ -305,6 +316,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         [_] => {
             let playbook: Playbook = parse(file)?;
             same("playbook", &playbook.playbook, playbook.schema)?;
+            free(file, "playbook", &playbook.playbook, library.causes.contains_key(&playbook.playbook))?;
             library.playbooks.insert(playbook.playbook.clone(), playbook);
         }
         _ => {
