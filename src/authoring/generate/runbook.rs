@@ -86,7 +86,7 @@ fn steps(out: &mut String, when: &str, steps: &[Step]) {
     }
     let changes: BTreeSet<StepChange> = steps.iter().filter_map(|step| step.changes).collect();
     for change in changes {
-        out.push_str(&format!("- *{}*: {}\n", change.title(), change.note(false, 0, None)));
+        out.push_str(&format!("- *{}*: {}\n", change.title(), change.note(false, 0, None, None)));
     }
 }
 

@@ -61,11 +61,13 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
                     let cost = restart_cost(library, step, &action, replica.map(String::as_str), about);
                     if let Some(change) = step.changes.filter(|change| changes.insert(*change)) {
                         let hosts = about.runs_on == Some(RunsOn::Hosts);
-                        let free = about.observations.signals.get("gpus_free");
-                        let free = free.filter(|gpus| gpus.incomplete.is_none()).and_then(|gpus| gpus.value);
                         // Negative where a lost GPU leaves more asked for than there is.
-                        let free = free.map(|gpus| gpus.max(0.0) as u64);
-                        let note = change.note(hosts, about.observations.pool.len(), free);
+                        let counted = |signal: &str| {
+                            let whole = about.observations.signals.get(signal).filter(|seen| seen.incomplete.is_none());
+                            Some(whole?.value?.max(0.0) as u64)
+                        };
+                        let (free, unready) = (counted("gpus_free"), counted("replicas_unready"));
+                        let note = change.note(hosts, about.observations.pool.len(), free, unready);
                         action = format!("{action}. {}", filled(&note, &values));
                     }
                     into.push(Fix {
@@ -304,6 +306,15 @@ pub(crate) mod tests {
         assert!(note(Some(-1.0), None).contains("no GPU of this cluster is free"));
         assert_eq!(note(Some(1.0), None), " (1 of this cluster is free)");
         assert_eq!(note(Some(4.0), None), " (4 of this cluster are free)");
+    }
+
+    #[test]
+    fn a_step_that_adds_replicas_says_that_some_are_wanted_already_and_do_not_come() {
+        let said = |value: f64| {
+            let observed = Observation { value: Some(value), answered: true, ..Observation::default() };
+            for_a_full_queue("replicas_unready", observed).iter().any(|step| step.contains("are wanted already"))
+        };
+        assert!(said(3.0) && !said(0.0));
     }
 
     #[test]

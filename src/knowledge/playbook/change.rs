@@ -95,15 +95,16 @@ impl StepChange {
     /// Returns the signals that its note or its cost quotes.
     pub fn signals(self) -> &'static [&'static str] {
         match self {
-            Self::Replicas => &["gpus_free"],
+            Self::Replicas => &["gpus_free", "replicas_unready"],
             Self::Revision | Self::Flags => &Self::RESTART_SIGNALS,
             Self::Gateway => &[],
         }
     }
 
     /// Returns how the change is done in a pool of so many replicas (0: unknown) and its cost, with placeholders.
-    /// `free_gpus` is the number of GPUs of the cluster that no pod asked for; `None` if unknown.
-    pub fn note(self, on_hosts: bool, replicas: usize, free_gpus: Option<u64>) -> String {
+    /// `free_gpus` is the number of GPUs of the cluster that no pod asked for, and `unready` the number of replicas that are
+    /// wanted and not ready; `None` if unknown.
+    pub fn note(self, on_hosts: bool, replicas: usize, free_gpus: Option<u64>, unready: Option<u64>) -> String {
         let lost = match replicas {
             0 => "one replica".to_owned(),
             1 => "the only replica".to_owned(),
@@ -115,9 +116,16 @@ impl StepChange {
             Some(1) => " (1 of this cluster is free)".to_owned(),
             Some(n) => format!(" ({n} of this cluster are free)"),
         };
+        let wanted = match unready.unwrap_or_default() {
+            0 => String::new(),
+            n => format!(
+                "{n} more than there are ready are wanted already; look first why they do not come \
+                 (`kubectl -n <namespace> get events --sort-by=.lastTimestamp`). "
+            ),
+        };
         let text = match (self, on_hosts) {
             (Self::Replicas, false) => {
-                "If a controller sets the number, change it there. An HPA: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject). A LeaderWorkerSet: `kubectl -n <namespace> scale leaderworkerset <set> --replicas=<n>`. An LLMInferenceService: its `spec.replicas`. A DynamoGraphDeployment: `replicas` of its service. With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs<free>, and minutes to load its weights"
+                "<wanted>If a controller sets the number, change it there. An HPA: `kubectl -n <namespace> patch hpa <hpa> -p '{\"spec\":{\"minReplicas\":<n>}}'` (KEDA: `minReplicaCount` of the ScaledObject). A LeaderWorkerSet: `kubectl -n <namespace> scale leaderworkerset <set> --replicas=<n>`. An LLMInferenceService: its `spec.replicas`. A DynamoGraphDeployment: `replicas` of its service. With Argo CD or Flux, switch auto-sync off first. Each new replica needs free GPUs<free>, and minutes to load its weights"
             }
             (Self::Replicas, true) => {
                 "On machines start the same unit or container on another one, under Slurm `sbatch <the job's script>`, and add it to the gateway's backends once it answers. Each new replica needs free GPUs, and minutes to load its weights"
@@ -138,7 +146,7 @@ impl StepChange {
                 "Restart one process of the gateway at a time; each restart cuts the streams that run through it"
             }
         };
-        text.replace("<lost>", &lost).replace("<free>", &free)
+        text.replace("<lost>", &lost).replace("<free>", &free).replace("<wanted>", &wanted)
     }
 }
 
