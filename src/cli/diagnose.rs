@@ -73,10 +73,6 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,
         Triage::Quiet(health_report) => {
-            if let Some(alert) = group.as_ref().and_then(|group| group.alerts.first()) {
-                let name = render::clean(alert.name());
-                anstream::eprintln!("no playbook knows the alert `{name}`");
-            }
             anstream::eprintln!("no alert threshold is exceeded: pass --playbook to look deeper");
             match args.output {
                 Output::Text => {

@@ -9,7 +9,8 @@ use axum::Router;
 use axum::extract::Request as Question;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
-use diagnose::{diagnose, observe, plan, queries};
+use diagnose::health::{Triage, answer};
+use diagnose::{ExtraSources, diagnose, observe, plan, queries};
 use findings::{AlertCondition, ConditionFound, Diagnosis, Request, Scope, SymptomVerdict, Verdict};
 use knowledge::alert::{Alert, Labels};
 use knowledge::playbook::Library;
@@ -65,6 +66,19 @@ fn a_healthy_pool_is_told_to_be_healthy_with_what_was_looked_at() {
     let screening = diagnosis.screening.unwrap();
     assert!(screening.looked_at.len() >= 10 && screening.also.is_empty(), "{screening:?}");
     assert!(screening.looked_at.iter().any(|title| title == "high TTFT: first tokens come late"), "{screening:?}");
+}
+
+#[test]
+fn an_unknown_alert_gets_a_diagnosis_with_its_own_condition_from_the_command_line_too() {
+    let own = vec![condition("sum by (namespace) (up) > 0", &[("namespace", &asked_scope())])];
+    let answered = |conditions: Vec<AlertCondition>| {
+        let request = Request { conditions, screen: true, ..asked("healthy", "") };
+        run(answer(library(), (shared(), &Labels::new()), &request, ExtraSources::default()))
+    };
+    assert!(matches!(answered(Vec::new()), Triage::Quiet(_)), "nobody was alerted");
+    let Triage::Found(diagnosis) = answered(own) else { panic!("an alert has an answer of its own") };
+    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Absent);
+    assert!(diagnosis.condition.is_some_and(|found| found.holds), "{:?}", diagnosis.condition);
 }
 
 #[test]

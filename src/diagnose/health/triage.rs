@@ -108,14 +108,15 @@ pub async fn pool_health(
     health
 }
 
-/// Answers a request: by [`triage`] if it names no playbook, else with the diagnosis by that playbook.
+/// Answers a request: by [`triage`] if it names no playbook and is about no alert, else with its diagnosis.
 pub async fn answer(
     library: &Library,
     source: HealthSource<'_>,
     request: &Request,
     beside: ExtraSources<'_>,
 ) -> Triage {
-    match request.playbook.is_empty() {
+    let is_of_alerts = !(request.conditions.is_empty() && request.rules.is_empty());
+    match request.playbook.is_empty() && !is_of_alerts {
         true => Box::pin(triage(library, source, request, beside)).await,
         false => {
             let diagnosis = diagnose_with(library, source.0, request, beside);
