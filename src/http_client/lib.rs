@@ -8,7 +8,7 @@ use std::time::Duration;
 pub use address::{address, innermost, split_address, unreachable_reason};
 pub use body::{ResponseBodyError, media_type, read_beginning, read_body};
 
-/// Begins to build a client with a limit for connecting. It follows no redirect, which would carry keys to another server.
+/// Begins to build a client with a limit for connecting. It follows no redirect, which would carry keys elsewhere.
 pub fn builder(connect: Duration) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .connect_timeout(connect)

@@ -115,8 +115,8 @@ pub struct User {
     pub deleted: bool,
 }
 
-/// Builds the arguments of a message. `parse` is `none`, so that addresses in labels stay text; only text between `<` and
-/// `>` becomes a link.
+/// Builds the arguments of a message. `parse` is `none`, so that addresses in labels stay text; only text between `<`
+/// and `>` becomes a link.
 fn arguments(to: Destination<'_>, message: &SlackMessage) -> Value {
     let SlackMessage { text, blocks, attachments } = message;
     let mut arguments = json!({ "channel": to.channel, "text": text, "attachments": attachments, "parse": "none" });
@@ -193,7 +193,8 @@ impl Slack {
         self.call("chat.update", &arguments).await
     }
 
-    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `in_channel` shows the post to everybody.
+    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `in_channel` shows the post to
+    /// everybody.
     pub async fn respond(
         &self,
         response_url: &str,

@@ -90,7 +90,7 @@ impl Store {
         Ok(())
     }
 
-    /// Queues a picture of the evidence for the root cause for all threads. A picture that waits already shows the newest
+    /// Queues a picture of the evidence for all threads. A picture that waits already shows the newest
     /// state too.
     pub async fn queue_picture(&self, incident: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
