@@ -123,7 +123,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };
-    let found = observe(&library, &client, &request).await.detection;
+    let found = observe(&library, &client, &request, None).await.detection;
     let queries = queries(&plan(&library, &request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {

@@ -272,7 +272,7 @@ fn expect(diagnosis: &Diagnosis, replicas: usize) {
 /// The time of the plan's slowest query, each asked alone, of all together, and how many they are.
 async fn alone(library: &Library, client: &prom::Prometheus, request: &Request) -> (Duration, Duration, usize) {
     let deadline = || Instant::now() + Duration::from_secs(30);
-    let found = observe(library, client, request).await.detection;
+    let found = observe(library, client, request, None).await.detection;
     let queries = queries(&plan(library, request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {

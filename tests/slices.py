@@ -145,7 +145,7 @@ SLICES = {
                    "src/loops/lib.rs", "src/notify/history_search.rs", "src/notify/lib.rs", "src/notify/outgoing.rs",
                    "src/notify/queue.rs", "src/render/lib.rs", "src/report/lib.rs", "src/service/config.rs",
                    "src/slack/config.rs", "src/slack/lib.rs", "src/store/duplicates.rs", "src/store/lib.rs",
-                   "src/store/refusals.rs", "src/store/replicas.rs", "src/store/time.rs", "src/store/unreadable.rs",
+                   "src/store/postpone.rs", "src/store/refusals.rs", "src/store/time.rs", "src/store/unreadable.rs",
                    "src/store/work_queue.rs"],
         "names": r"\b[wW]eek\b|[wW]eekl(y|ies)|WEEKL|[dD]aily|Summary(Post|Period|Moments)",
     },

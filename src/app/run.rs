@@ -80,7 +80,7 @@ pub(crate) async fn run(
     });
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let service = Service::new(config, library, store.clone(), prometheus, prepared.reader, notifier, metrics);
-    let service = Arc::new(service.with_logs(prepared.logs).with_reloads(reloads));
+    let service = Arc::new(Service { logs: prepared.logs, reloads, ..service });
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();

@@ -12,6 +12,7 @@ use super::Desk;
 use super::attempt::{self, Guard, not_done};
 use super::replies::Caller;
 use crate::acts::AuditLog;
+use diagnose::verify_all;
 use findings::{EvidenceResult, Fix, Outcome};
 use knowledge::clock;
 use knowledge::incident::Act;
@@ -139,7 +140,9 @@ async fn query_condition(
     let when: Condition = check.when.parse()?;
     let prometheus = assigned(fleet.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
     let request = fleet.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
-    let (mut result, problems) = diagnose::verify(fleet.library, &prometheus, &request, &check.signal, &when).await;
+    let checks = [(check.signal.as_str(), &when)];
+    let (mut results, problems) = verify_all(fleet.library, &prometheus, &request, &checks).await;
+    let mut result = results.swap_remove(0);
     let redactor = notifier.redactor_of([incident]);
     let clean = |text: String| redactor.text("message", &text).into_owned();
     result.why = result.why.map(clean);

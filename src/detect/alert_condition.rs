@@ -1,19 +1,17 @@
 //! The alerts' own expressions: the pool that they select, and whether they hold.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{Expr, VectorSelector};
-use promql_parser::util::{ExprVisitor, walk_expr};
 
 use findings::scope::{DIMENSIONS, REPLICA_LABELS, Scope, is_reported_by};
 use findings::{AlertCondition, ConditionFound, Request};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use knowledge::promql::parse;
+use knowledge::promql::{parse, visit_selectors};
 use prom::Prometheus;
 
 /// Maximum length of an expression that is evaluated, number of its selectors, and of series that are looked at. Longer
@@ -132,20 +130,7 @@ fn compares(expr: &Expr) -> bool {
 
 /// Returns an expression's selectors from left to right.
 fn selectors(expr: &Expr) -> Vec<VectorSelector> {
-    struct Selectors(Vec<VectorSelector>);
-    impl ExprVisitor for Selectors {
-        type Error = Infallible;
-
-        fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Infallible> {
-            match expr {
-                Expr::VectorSelector(selector) => self.0.push(selector.clone()),
-                Expr::MatrixSelector(range) => self.0.push(range.vs.clone()),
-                _ => {}
-            }
-            Ok(true)
-        }
-    }
-    let mut found = Selectors(Vec::new());
-    let Ok(_) = walk_expr(&mut found, expr);
-    found.0
+    let mut found = Vec::new();
+    visit_selectors(expr, Duration::ZERO, &mut |selector, _| found.push(selector.clone()));
+    found
 }

@@ -31,19 +31,8 @@ const MAX_SERIES: usize = 4;
 /// Points within a step at which the first and last sample are searched.
 const EDGE_POINTS: u64 = 240;
 
-/// Returns the nearest time span in which the scope's pool had data; `None` if it has data at `at`, or it is not
-/// known.
-pub async fn data_elsewhere(
-    library: &Library,
-    prometheus: &Prometheus,
-    scope: &Scope,
-    at: Timestamp,
-    within: Duration,
-) -> Option<DataSpan> {
-    data(library, prometheus, scope, at, Instant::now() + within).await.0
-}
-
-/// Does the work of [`data_elsewhere`] and returns the number of queries as well.
+/// Returns the nearest time span in which the scope's pool had data, and the number of queries; `None` if it has data at
+/// `at`, or it is not known.
 pub async fn data(
     library: &Library,
     prometheus: &Prometheus,

@@ -19,7 +19,7 @@ mod workload;
 
 pub use alert_condition::{condition, with_selected_pool};
 pub use baseline_windows::{MARGIN, Past, compared_with, ladder};
-pub use data_span::{data, data_elsewhere};
+pub use data_span::data;
 pub use detection::{detection, detection_within, last_day, names_behind, newest, presence, was_present};
 pub use detection_result::{DetectionResult, EngineSeen};
 pub use fleet::{FleetPool, PoolMatch, find_pools, fleet, places};

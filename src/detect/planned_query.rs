@@ -2,8 +2,6 @@
 
 use jiff::Timestamp;
 
-use prom::QueryPart;
-
 /// The purpose of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueryPurpose {
@@ -56,8 +54,8 @@ impl PlannedQuery {
         self.signal.is_empty() && self.purpose == QueryPurpose::Replicas
     }
 
-    /// Builds the query for a common part of several formulas, with the purpose of one of them.
-    pub fn of_part(at: Timestamp, part: &QueryPart, purpose: QueryPurpose) -> Self {
-        Self { signal: String::new(), engine: String::new(), purpose, query: part.query(), at }
+    /// Builds a query about the pool itself.
+    pub fn about_pool(engine: &str, purpose: QueryPurpose, query: String, at: Timestamp) -> Self {
+        Self { signal: String::new(), engine: engine.to_owned(), purpose, query, at }
     }
 }

@@ -1,9 +1,7 @@
 //! The alerting rules about the pool.
 
 use std::collections::BTreeSet;
-
-use promql_parser::parser::Expr;
-use promql_parser::util::{ExprVisitor, walk_expr};
+use std::time::Duration;
 
 use diagnose::Pool;
 use findings::facts::Rule;
@@ -11,7 +9,7 @@ use findings::{Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
-use knowledge::promql::parse;
+use knowledge::promql::{parse, visit_selectors};
 use prom::AlertingRule;
 
 /// Maximum rules.
@@ -93,28 +91,13 @@ fn metrics(pool: &Pool<'_>) -> BTreeSet<String> {
     names
 }
 
-struct Names(BTreeSet<String>);
-
-impl ExprVisitor for Names {
-    type Error = std::convert::Infallible;
-
-    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
-        match expr {
-            Expr::VectorSelector(selector) => self.0.extend(selector.name.clone()),
-            Expr::MatrixSelector(selector) => self.0.extend(selector.vs.name.clone()),
-            _ => {}
-        }
-        Ok(true)
-    }
-}
-
 /// Returns the metrics that a query reads; empty if it cannot be parsed.
 fn read_by(query: &str) -> BTreeSet<String> {
-    let mut names = Names(BTreeSet::new());
+    let mut names = BTreeSet::new();
     if let Ok(expr) = parse(query) {
-        let Ok(_) = walk_expr(&mut names, &expr);
+        visit_selectors(&expr, Duration::ZERO, &mut |selector, _| names.extend(selector.name.clone()));
     }
-    names.0
+    names
 }
 
 #[cfg(test)]

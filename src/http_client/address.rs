@@ -19,6 +19,16 @@ pub fn address(url: &str) -> String {
     }
 }
 
+/// Splits a server's address into the one for requests and the one for display, without user and password; both without
+/// query and fragment. `None` if it is no address of HTTP.
+pub fn split_address(text: &str) -> Option<(String, String)> {
+    let mut url =
+        url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Some((url.as_str().trim_end_matches('/').to_owned(), address(url.as_str())))
+}
+
 /// Returns the reason why an HTTP server could not be reached: the innermost error and the origin, "Connection refused
 /// (http://loki:3100)". Leaves out user, path and query of the URL, because some hold tokens, and the operating
 /// system's error number.

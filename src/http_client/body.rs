@@ -1,6 +1,7 @@
 //! Bodies of HTTP responses, read within a limit: compressed text may unpack to any size.
 
 use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
 /// The reason why a body was not read.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,12 @@ pub enum ResponseBodyError {
     /// The connection failed.
     #[error(transparent)]
     Broken(#[from] reqwest::Error),
+}
+
+/// Returns the media type of a body, in lower case; empty if the headers name none.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Reads a whole body of at most `most` bytes, after decompression.

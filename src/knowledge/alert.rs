@@ -105,12 +105,8 @@ pub struct OmittedAlert {
 /// One notification of one alert group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertGroup {
-    /// [`PAYLOAD_VERSION`] or [`GRAFANA_VERSION`].
-    pub version: String,
     /// Alertmanager's identity of the group; unbounded length, any UTF-8.
     pub group_key: String,
-    /// The status of the whole group according to Alertmanager; unreliable if alerts were truncated.
-    pub status: AlertStatus,
     /// The receiver's name in Alertmanager's configuration.
     pub receiver: String,
     /// The stored alerts; if there are more than [`KEPT_ALERTS`], the most severe.
@@ -121,8 +117,6 @@ pub struct AlertGroup {
     pub truncated_alerts: u64,
     /// The labels by which Alertmanager grouped.
     pub group_labels: Labels,
-    /// The annotations that all alerts share.
-    pub common_annotations: Labels,
     /// The public address of this Alertmanager.
     pub external_url: String,
     /// Alertmanager's reason for the notification, from 0.32 on; the service relies only on "all alerts resolved".
@@ -168,12 +162,9 @@ impl AlertGroup {
     /// Builds a group of one alert, as if Alertmanager had grouped by all labels.
     pub fn of_alert(alert: Alert) -> Self {
         Self {
-            version: PAYLOAD_VERSION.to_owned(),
             group_key: format!("{{}}:{:?}", alert.labels),
-            status: alert.status,
             receiver: String::new(),
             group_labels: alert.labels.clone(),
-            common_annotations: alert.annotations.clone(),
             truncated_alerts: 0,
             external_url: String::new(),
             notification_reason: None,

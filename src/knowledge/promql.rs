@@ -1,6 +1,8 @@
 //! The one way from a text to PromQL's tree.
 
-use promql_parser::parser::Expr;
+use std::time::Duration;
+
+use promql_parser::parser::{Expr, Offset, VectorSelector};
 
 /// Maximum depth of an expression: parser, printer and visitors recurse by it, and a stack that overflows ends the
 /// process. Two MiB, the stack of a thread, are enough for twice as many.
@@ -17,6 +19,27 @@ pub fn parse(text: &str) -> Result<Expr, String> {
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that may")]
     promql_parser::parser::parse(text)
+}
+
+/// Calls `visit` for every selector of an expression, from left to right, with how far back it reads beyond `back`.
+pub fn visit_selectors<'e>(expr: &'e Expr, back: Duration, visit: &mut dyn FnMut(&'e VectorSelector, Duration)) {
+    let offset_of = |offset: &Option<Offset>| match offset {
+        Some(Offset::Pos(by)) => *by,
+        Some(Offset::Neg(_)) | None => Duration::ZERO,
+    };
+    match expr {
+        Expr::Binary(b) => [&b.lhs, &b.rhs].into_iter().for_each(|side| visit_selectors(side, back, visit)),
+        Expr::Aggregate(a) => {
+            [Some(&a.expr), a.param.as_ref()].into_iter().flatten().for_each(|part| visit_selectors(part, back, visit));
+        }
+        Expr::Paren(p) => visit_selectors(&p.expr, back, visit),
+        Expr::Unary(u) => visit_selectors(&u.expr, back, visit),
+        Expr::Subquery(s) => visit_selectors(&s.expr, back + s.range + offset_of(&s.offset), visit),
+        Expr::Call(c) => c.args.args.iter().for_each(|arg| visit_selectors(arg, back, visit)),
+        Expr::VectorSelector(selected) => visit(selected, back + offset_of(&selected.offset)),
+        Expr::MatrixSelector(m) => visit(&m.vs, back + m.range + offset_of(&m.vs.offset)),
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
+    }
 }
 
 /// Returns an upper bound of an expression's depth: in each pair of parentheses the operators and the deepest pair

@@ -120,12 +120,12 @@ async fn process(service: &Service, id: &str, tries: u32) {
         diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
     let before = shown_early.as_ref().or(incident.diagnosis.as_ref());
     let says_more = replacement.as_ref().is_some_and(|new| differs(before, new));
-    let pictured = replacement.as_ref().and_then(|new| cause_to_picture(incident.diagnosis.as_ref(), new));
+    let pictured = replacement.as_ref().is_some_and(|new| has_cause_to_picture(incident.diagnosis.as_ref(), new));
     failpoint("diagnosis before commit");
     let saved = async {
         service.store.save_diagnosis(&incident, replacement.as_ref(), says_more, next, now).await?;
-        if let Some(cause) = pictured {
-            service.store.queue_picture(id, cause, now).await?;
+        if pictured {
+            service.store.queue_picture(id, now).await?;
         }
         match incident.open {
             true => Ok(()),
@@ -220,12 +220,12 @@ async fn show(service: &Service, incident: &Incident, first: Option<Diagnosis>) 
     }
 }
 
-/// Returns the root cause that is likely since the new diagnosis; `None` if there is none or it was likely before.
-fn cause_to_picture<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
+/// Returns true if a root cause is likely since the new diagnosis.
+fn has_cause_to_picture(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
     fn likely(diagnosis: &Diagnosis) -> Option<&str> {
         diagnosis.root().filter(|root| root.verdict == Verdict::Likely).map(|root| root.id.as_str())
     }
-    likely(new).filter(|cause| old.and_then(likely) != Some(*cause))
+    likely(new).is_some_and(|cause| old.and_then(likely) != Some(cause))
 }
 
 /// Returns true if the new diagnosis contains something new for a reader.

@@ -21,7 +21,7 @@ use service::Service;
 use service::config::Config;
 use service::watchdog;
 use store::failpoint;
-use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
+use store::{LongestWaits, REQUEST_RETENTION, StoreError};
 
 /// Interval between two rounds.
 const TICK: Duration = Duration::from_secs(5);
@@ -100,16 +100,16 @@ async fn once(service: &Service) {
     schedule_weeklies(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
-    delete(store, Surplus::Flapping, before, until).await;
+    delete("rows of incidents that flap", until, || store.thin()).await;
     let is_steady = steady >= STEADY_TO_FORGET;
     // Too many go at any time, old ones by a clock that can be trusted.
     let requests = if is_steady { clock::before(now, REQUEST_RETENTION) } else { Timestamp::UNIX_EPOCH };
-    delete(store, Surplus::Requests, requests, until).await;
+    delete("old ids of requests", until, || store.forget_requests(requests)).await;
     if is_steady {
-        delete(store, Surplus::Incidents, before, until).await;
-        delete(store, Surplus::Audit, before, until).await;
-        delete(store, Surplus::Weeklies, before, until).await;
-        delete(store, Surplus::Maintenance, before, until).await;
+        delete("old incidents", until, || store.forget(before)).await;
+        delete("old lines of the audit log", until, || store.forget_audit(before)).await;
+        delete("old summaries", until, || store.forget_weeklies(before)).await;
+        delete("old maintenance windows", until, || store.forget_maintenance(before)).await;
     }
 }
 
@@ -144,63 +144,29 @@ fn longest(config: &Config) -> LongestWaits {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Surplus {
-    Flapping,
-    Requests,
-    Incidents,
-    Audit,
-    Weeklies,
-    Maintenance,
-}
-
-impl Surplus {
-    fn named(self) -> &'static str {
-        match self {
-            Self::Flapping => "rows of incidents that flap",
-            Self::Requests => "old ids of requests",
-            Self::Incidents => "old incidents",
-            Self::Audit => "old lines of the audit log",
-            Self::Weeklies => "old summaries",
-            Self::Maintenance => "old maintenance windows",
-        }
-    }
-
-    async fn delete_slice(self, store: &Store, before: Timestamp) -> Result<u64, StoreError> {
-        match self {
-            Self::Flapping => store.thin().await,
-            Self::Requests => store.forget_requests(before).await,
-            Self::Incidents => store.forget(before).await,
-            Self::Audit => store.forget_audit(before).await,
-            Self::Weeklies => store.forget_weeklies(before).await,
-            Self::Maintenance => store.forget_maintenance(before).await,
-        }
-    }
-}
-
 /// Deletes slice by slice until nothing is left or the time is used up; the next round continues.
-async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Instant) {
+async fn delete<F: Future<Output = Result<u64, StoreError>>>(named: &str, until: Instant, slice: impl Fn() -> F) {
     let mut deleted = 0;
     while Instant::now() < until {
-        match surplus.delete_slice(store, before).await {
+        match slice().await {
             Ok(0) => break,
             Ok(n) => deleted += n,
             Err(error) => {
-                warn!(%error, "cannot delete {}", surplus.named());
+                warn!(%error, "cannot delete {named}");
                 break;
             }
         }
         tokio::time::sleep(BETWEEN_SLICES).await;
     }
     if deleted > 0 {
-        info!(count = deleted, "deleted {}", surplus.named());
+        info!(count = deleted, "deleted {named}");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::DuplicateCheck;
+    use store::{DuplicateCheck, Store};
 
     #[tokio::test]
     async fn the_last_look_of_a_day_is_no_mistake_of_a_clock_and_a_later_one_is() {

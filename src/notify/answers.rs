@@ -166,6 +166,6 @@ async fn send_answer(
         AnswerTarget::Post(to) => slack.post(to, message, mark).await.map(Some),
         AnswerTarget::Edit(at) => slack.update(at, message).await.map(Some),
         AnswerTarget::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
-        AnswerTarget::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
+        AnswerTarget::Respond(url, in_channel) => slack.respond(url, message, in_channel).await.map(|()| None),
     }
 }

@@ -99,20 +99,6 @@ impl Notifier {
         reported.is_some_and(|reported| render::changes(&reported, state, &self.words).is_some())
     }
 
-    /// Mentions users in the thread of the incident's message in this channel, because an edit notifies nobody.
-    pub(super) async fn call_in_thread(
-        &self,
-        incident: &str,
-        channel: &str,
-        calls: &[&str],
-        mention: &Mention,
-    ) -> Result<(), StoreError> {
-        if calls.is_empty() {
-            return Ok(());
-        }
-        self.store.queue_mentions(incident, channel, calls, mention, self.store.now()).await
-    }
-
     /// Tries again, or posts anew what was deleted; gives up after the end of the incident, sooner if it is posted elsewhere.
     async fn message_failed(
         &self,

@@ -15,7 +15,7 @@ use store::{DuplicateCheck, PendingWork, PostponeReason, StoreError};
 
 /// One message on its way: where to, and how often it was tried.
 pub(super) struct Outgoing<'a> {
-    work: &'a PendingWork,
+    pub(super) work: &'a PendingWork,
     /// The receiver's name in the metrics.
     pub(super) sink: &'static str,
     /// The id in the message's mark.
@@ -95,7 +95,7 @@ impl Notifier {
         let outcome = self.search_history(slack, &check).await?;
         if let SearchOutcome::Later(due, why) = &outcome {
             self.metrics.delivery(out.sink, "retried", None);
-            self.postpone(out, *due, PostponeReason::Unknown, why).await?;
+            self.store.postpone(out.work, *due, PostponeReason::Unknown, why).await?;
         }
         Ok(outcome)
     }
@@ -145,25 +145,7 @@ impl Notifier {
                 "cannot deliver: trying again"
             ),
         }
-        self.postpone(out, clock::after(self.store.now(), pause), reason, &failed.note).await?;
+        self.store.postpone(out.work, clock::after(self.store.now(), pause), reason, &failed.note).await?;
         Ok(true)
-    }
-
-    /// Postpones what goes out until `due`.
-    pub(super) async fn postpone(
-        &self,
-        out: &Outgoing<'_>,
-        due: Timestamp,
-        reason: PostponeReason,
-        note: &str,
-    ) -> Result<(), StoreError> {
-        let store = &self.store;
-        match out.work {
-            PendingWork::Message(delivery) => store.postpone(delivery, due, reason, note).await,
-            PendingWork::Digest(digest) => store.digest_postponed(digest, due, reason, note).await,
-            PendingWork::Post(post) => store.post_postponed(post, due, reason, note).await,
-            PendingWork::SummaryPost(weekly) => store.weekly_postponed(weekly, due, reason, note).await,
-            PendingWork::DuplicateCheck(check) => store.postpone_duplicate_check(check, due).await,
-        }
     }
 }

@@ -108,7 +108,7 @@ impl Notifier {
                 Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
             PostKind::Picture => self.post_picture(slack, thread, post, incident).await,
-            PostKind::Verify | PostKind::Note => {
+            PostKind::Note => {
                 let Ok(message) = serde_json::from_str::<Message>(&post.body) else {
                     return Ok(PostOutcome::Needless("another version wrote it"));
                 };

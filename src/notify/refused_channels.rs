@@ -28,57 +28,35 @@ const MEMBERSHIP_CODES: [&str; 3] = ["not_in_channel", "channel_not_found", "is_
 
 impl Notifier {
     /// Makes up for the refusal of an incident's message or post: reports the channel, lets the default channel stand in,
-    /// and mentions these users there.
+    /// and mentions these users in its thread there, each once since the incident became critical.
     pub(super) async fn make_up(
         &self,
         slack: &Slack,
         incident: &Incident,
         [channel, wanted]: [&str; 2],
         error: &SlackError,
-        calls: Vec<&str>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.report_refused_channel(slack, channel, error, now).await?;
-        self.stand_in(&incident.id, channel, error, now).await?;
-        self.call_instead(incident, wanted, calls, now).await
-    }
-
-    /// Delivers an incident to the default channel too, if its own channel refuses messages.
-    async fn stand_in(
-        &self,
-        incident: &str,
-        channel: &str,
-        error: &SlackError,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let fallback = &self.config.channel;
-        if !error.is_about_channel() || fallback.is_empty() || channel == fallback {
-            return Ok(());
-        }
-        if self.store.stand_in(incident, channel, fallback, now).await? {
-            self.metrics.delivery("slack", "rerouted", None);
-            warn!(incident.id = incident, channel, fallback, "the default channel shows the incident meanwhile");
-        }
-        Ok(())
-    }
-
-    /// Mentions users in the default channel in place of the refused one, if the incident has a thread there; each once
-    /// since the incident became critical.
-    async fn call_instead(
-        &self,
-        incident: &Incident,
-        refused: &str,
         mut calls: Vec<&str>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let fallback = &self.config.channel;
-        if calls.is_empty() || refused == fallback {
+        self.report_refused_channel(slack, channel, error, now).await?;
+        let (id, fallback) = (&incident.id, &self.config.channel);
+        if fallback.is_empty() {
             return Ok(());
         }
-        let Some(called) = self.store.called_people(&incident.id, fallback).await? else { return Ok(()) };
+        if error.is_about_channel() && channel != fallback && self.store.stand_in(id, channel, fallback, now).await? {
+            self.metrics.delivery("slack", "rerouted", None);
+            warn!(incident.id = id, channel, fallback, "the default channel shows the incident meanwhile");
+        }
+        if calls.is_empty() || wanted == fallback {
+            return Ok(());
+        }
+        let Some(called) = self.store.called_people(id, fallback).await? else { return Ok(()) };
         calls.retain(|id| !called.includes(id));
+        if calls.is_empty() {
+            return Ok(());
+        }
         let mention = Mention { since: incident.critical_at.unwrap_or(now), called: called.and(&calls) };
-        self.call_in_thread(&incident.id, fallback, &calls, &mention).await
+        self.store.queue_mentions(id, fallback, &calls, &mention, now).await
     }
 
     /// Records for all replicas that a channel refuses messages, and notifies users once.

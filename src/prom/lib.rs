@@ -129,11 +129,8 @@ impl Prometheus {
         let mut headers = config.headers()?;
         // Compression costs Prometheus more time than it saves on the network.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
-        let http = reqwest::Client::builder()
+        let http = http_client::builder(CONNECT)
             .default_headers(headers)
-            .connect_timeout(CONNECT)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| PromError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
         let client = prometheus_http_query::Client::from(http.clone(), &url)

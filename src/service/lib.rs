@@ -17,7 +17,7 @@ pub mod watchdog;
 pub use admission::admit_groups;
 pub use exporters::known_exporters;
 pub use limits::RequestLimits;
-pub use postmortem::{NoPostmortem, postmortem};
+pub use postmortem::postmortem;
 pub use reloads::Reloads;
 pub use service::Service;
 pub use signer::{ShortKey, Signer, known_signer, own_key};

@@ -1,5 +1,6 @@
 //! The draft of an incident's post-mortem, in Markdown, from what the store knows.
 
+use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 
 use crate::Subject;
@@ -21,21 +22,11 @@ pub fn postmortem(
     words: &Phrases,
     subject: &Subject,
     now: Timestamp,
-) -> Result<String, NoPostmortem> {
-    let form = library.tickets.get(FORM).ok_or(NoPostmortem::NoForm)?;
+) -> anyhow::Result<String> {
+    let form = library.tickets.get(FORM).context("the playbooks have no form `tickets/postmortem.yaml`")?;
     let report = report::build(subject.about(), SourceFindings::default(), now);
     redactor.learn_from(&report);
-    let report = redactor.cleaned("summary.json", &report).map_err(NoPostmortem::Unclean)?;
+    let report =
+        redactor.cleaned("summary.json", &report).map_err(|e| anyhow!("it cannot be cleaned of secrets: {e}"))?;
     Ok(render::ticket(form, &report, words))
-}
-
-/// The reason why there is no draft.
-#[derive(Debug, thiserror::Error)]
-pub enum NoPostmortem {
-    /// The form was taken out of the playbooks.
-    #[error("the playbooks have no form `tickets/postmortem.yaml`")]
-    NoForm,
-    /// The report cannot be cleaned of secrets.
-    #[error("it cannot be cleaned of secrets: {0}")]
-    Unclean(serde_json::Error),
 }

@@ -107,14 +107,4 @@ impl Service {
     pub fn prometheus_of(&self, alerts: &[Alert]) -> Option<Prometheus> {
         assigned(&self.prometheus, alerts)
     }
-
-    /// Adds logs as evidence.
-    pub fn with_logs(self, logs: LogSources) -> Self {
-        Self { logs, ..self }
-    }
-
-    /// Tells the outcome of the last reload among the checks.
-    pub fn with_reloads(self, reloads: Arc<Reloads>) -> Self {
-        Self { reloads, ..self }
-    }
 }

@@ -28,11 +28,8 @@ pub(super) struct ReqwestConnector {
 
 impl ReqwestConnector {
     pub(super) fn new(api_url: &str, timeout: Duration) -> Result<Self, SlackError> {
-        let http = reqwest::Client::builder()
+        let http = http_client::builder(Duration::from_secs(5))
             .timeout(timeout)
-            .connect_timeout(Duration::from_secs(5))
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| SlackError::Unreachable(e.to_string()))?;
         Ok(Self { http, api_url: api_url.trim_end_matches('/').to_owned() })

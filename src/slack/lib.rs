@@ -115,44 +115,26 @@ pub struct User {
     pub deleted: bool,
 }
 
-#[derive(Serialize)]
-struct Arguments<'a> {
-    channel: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ts: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thread_ts: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-    text: &'a str,
-    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
-    blocks: &'a [Value],
-    attachments: &'a [Value],
-    /// Set to `none`, so that addresses in labels stay text; only text between `<` and `>` becomes a link.
-    parse: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unfurl_links: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Value>,
-    reply_broadcast: Option<bool>,
+/// Builds the arguments of a message. `parse` is `none`, so that addresses in labels stay text; only text between `<`
+/// and `>` becomes a link.
+fn arguments(to: Destination<'_>, message: &SlackMessage) -> Value {
+    let SlackMessage { text, blocks, attachments } = message;
+    let mut arguments = json!({ "channel": to.channel, "text": text, "attachments": attachments, "parse": "none" });
+    if let Some(thread) = to.thread {
+        arguments["thread_ts"] = thread.into();
+    }
+    if !blocks.is_empty() {
+        arguments["blocks"] = blocks.clone().into();
+    }
+    arguments
 }
 
-impl<'a> Arguments<'a> {
-    fn new(to: Destination<'a>, message: &'a SlackMessage) -> Self {
-        Self {
-            channel: to.channel,
-            ts: None,
-            thread_ts: to.thread,
-            user: None,
-            text: &message.text,
-            blocks: &message.blocks,
-            attachments: &message.attachments,
-            parse: "none",
-            unfurl_links: None,
-            metadata: None,
-            reply_broadcast: None,
-        }
-    }
+/// Builds the arguments of a post.
+fn posting(to: Destination<'_>, message: &SlackMessage, mark: &MessageMark) -> Value {
+    let mut posting = arguments(to, message);
+    posting["unfurl_links"] = false.into();
+    posting["metadata"] = mark.metadata();
+    posting
 }
 
 impl Slack {
@@ -177,9 +159,7 @@ impl Slack {
         message: &SlackMessage,
         mark: &MessageMark,
     ) -> Result<Posted, SlackError> {
-        let metadata = Some(mark.metadata());
-        let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
-        self.call_within(POSTING, "chat.postMessage", &arguments).await
+        self.call_within(POSTING, "chat.postMessage", &posting(to, message, mark)).await
     }
 
     /// Calls `chat.postMessage` for a reply in a thread that the channel shows as well.
@@ -189,13 +169,8 @@ impl Slack {
         message: &SlackMessage,
         mark: &MessageMark,
     ) -> Result<Posted, SlackError> {
-        let (in_channel, metadata) = (Some(true), Some(mark.metadata()));
-        let arguments = Arguments {
-            unfurl_links: Some(false),
-            metadata,
-            reply_broadcast: in_channel,
-            ..Arguments::new(to, message)
-        };
+        let mut arguments = posting(to, message, mark);
+        arguments["reply_broadcast"] = true.into();
         self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 
@@ -206,28 +181,29 @@ impl Slack {
         user: &str,
         message: &SlackMessage,
     ) -> Result<(), SlackError> {
-        let arguments = Arguments { user: Some(user), ..Arguments::new(to, message) };
+        let mut arguments = arguments(to, message);
+        arguments["user"] = user.into();
         self.call::<Value>("chat.postEphemeral", &arguments).await.map(drop)
     }
 
     /// Calls `chat.update`; text above 4,000 characters is refused as `msg_too_long`.
     pub async fn update(&self, at: &Posted, message: &SlackMessage) -> Result<Posted, SlackError> {
-        let arguments = Arguments { ts: Some(&at.ts), ..Arguments::new(Destination::channel(&at.channel), message) };
+        let mut arguments = arguments(Destination::channel(&at.channel), message);
+        arguments["ts"] = at.ts.as_str().into();
         self.call("chat.update", &arguments).await
     }
 
-    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `replace` edits the message
-    /// of the button, `in_channel` shows the post to everybody.
+    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `in_channel` shows the post to
+    /// everybody.
     pub async fn respond(
         &self,
         response_url: &str,
         message: &SlackMessage,
-        replace: bool,
         in_channel: bool,
     ) -> Result<(), SlackError> {
         let kind = if in_channel { "in_channel" } else { "ephemeral" };
         let body = json!({
-            "response_type": kind, "replace_original": replace, "text": message.text, "blocks": message.blocks,
+            "response_type": kind, "replace_original": false, "text": message.text, "blocks": message.blocks,
             "attachments": message.attachments,
         });
         let response = self.http.post(response_url).timeout(CALL).json(&body).send().await;

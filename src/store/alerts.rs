@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::connections::StoreConnection;
+use super::incidents::unreadable;
 use super::values::write_rows;
 use super::{StoreError, nanoseconds};
 use knowledge::alert::{Alert, AlertStatus};
@@ -13,11 +14,7 @@ pub(super) async fn write_alerts(db: &mut StoreConnection, incidents: &[(&str, &
     // PostgreSQL refuses a statement that writes one row twice.
     let by_episode: BTreeMap<_, _> = alerts.map(|(id, alert)| ((id, alert.episode()), alert)).collect();
     let rows = by_episode.into_iter().map(|((id, (fingerprint, start)), alert)| {
-        let json = serde_json::to_string(alert).map_err(|error| StoreError::Unreadable {
-            what: "alert",
-            id: id.to_owned(),
-            error: error.to_string(),
-        })?;
+        let json = serde_json::to_string(alert).map_err(|e| unreadable("alert", id, &e))?;
         Ok((id, fingerprint, nanoseconds(start), status(alert.status), json))
     });
     let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;

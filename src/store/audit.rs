@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 use super::deliveries::bump;
 use super::deliveries::queue_page;
 use super::ids::new_id;
-use super::posts::{queue_answer, queue_call, queue_message};
+use super::posts::{queue_answer, queue_message};
 use super::values::BindValues;
 use super::{PostKind, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
@@ -129,7 +129,7 @@ impl Store {
         let mut tx = self.begin().await?;
         write_line(&mut *tx, entry).await?;
         if let Some(incident) = &entry.incident {
-            queue_answer(&mut tx, incident, post, now).await?;
+            queue_answer(&mut tx, incident, post, "", now).await?;
             bump(&mut tx, incident).await?;
         }
         tx.commit().await?;
@@ -199,7 +199,8 @@ impl Store {
                 queue_page(&mut tx, incident, pager, &entry.id, now).await?;
                 Escalated::Queued
             }
-            (_, EscalationCall::Post(message)) => match queue_call(&mut tx, incident, message, &entry.id, now).await? {
+            (_, EscalationCall::Post(message)) => match queue_answer(&mut tx, incident, message, &entry.id, now).await?
+            {
                 true => Escalated::Queued,
                 false => Escalated::NoThread,
             },

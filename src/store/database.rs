@@ -32,6 +32,11 @@ pub(super) enum DatabaseEngine {
 }
 
 impl DatabaseEngine {
+    /// Returns the kind of database of a connection.
+    pub(super) fn of(db: &mut StoreConnection) -> Result<Self, sqlx::Error> {
+        Ok(if db.raw()?.backend_name() == "PostgreSQL" { Self::Postgres } else { Self::Sqlite })
+    }
+
     /// Returns the statement that begins a transaction for writes. SQLite refuses to upgrade a read transaction later.
     pub(super) fn begin(self) -> &'static str {
         match self {

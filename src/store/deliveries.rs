@@ -7,7 +7,6 @@ use strum::{EnumString, IntoStaticStr};
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::mentions::{CalledPeople, Mention};
-use super::postpone::PostponeReason;
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::values::BindValues;
@@ -188,26 +187,6 @@ impl Store {
             .binds((incident, channel, state))
             .execute(&self.write)
             .await?;
-        Ok(())
-    }
-
-    /// Postpones a delivery until `due`.
-    pub async fn postpone(
-        &self,
-        delivery: &Delivery,
-        due: Timestamp,
-        reason: PostponeReason,
-        note: &str,
-    ) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5, owner = NULL,
-               began_ms = CASE WHEN $7 = 1 THEN began_ms ELSE NULL END
-             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
-        )
-        .binds((&delivery.incident, delivery.sink.as_str(), &delivery.channel, unix_ms(due), note))
-        .binds((i64::from(reason != PostponeReason::Waits), reason.keeps(delivery.began)))
-        .execute(&self.write)
-        .await?;
         Ok(())
     }
 

@@ -1,12 +1,11 @@
 //! The incidents of a digest, read in pages: a storm has thousands, each with a diagnosis and up to thousands of alerts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use sqlx::any::AnyArguments;
-use sqlx::query::Query;
-use sqlx::{Any, Row};
+use sqlx::Row;
 
 use super::incidents::{of_incident, select_incidents};
+use super::values::of_rows;
 use super::{Incident, Store, StoreError};
 use knowledge::alert::Alert;
 
@@ -47,14 +46,9 @@ impl Store {
         let mut incidents = Vec::new();
         // Pages of ids, not of incidents: rows that cannot be decoded are not returned, and must not look like the end.
         for page in pages(&ids) {
-            let rows = of_page(
-                select_incidents!(
-                    "id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
-                     ORDER BY id"
-                ),
-                page,
-            );
-            let rows = rows.fetch_all(&self.read).await?;
+            let rows = select_incidents!("id IN (SELECT value ->> 0 FROM {rows}) ORDER BY id");
+            let (rows, given) = of_rows(self.engine, rows, page)?;
+            let rows = sqlx::query(rows).bind(given).fetch_all(&self.read).await?;
             let readable = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
             drop(rows);
             let mut alerts = self.alerts_of_page(page).await?;
@@ -69,32 +63,19 @@ impl Store {
 
     /// Returns those of these incidents that a person has acknowledged last, in the same order.
     pub async fn acknowledged_by(&self, who: &str, ids: &[String]) -> Result<Vec<String>, StoreError> {
-        let numbered: Vec<(String, i64)> = ids.iter().map(|id| (id.clone(), 0)).collect();
-        let mut own = BTreeSet::new();
-        for page in pages(&numbered) {
-            let rows = of_page(
-                "SELECT id, acknowledged_by FROM incidents WHERE id IN
-                   ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
-                page,
-            );
-            for row in rows.fetch_all(&self.read).await? {
-                if row.try_get::<Option<String>, _>("acknowledged_by")?.as_deref() == Some(who) {
-                    own.insert(row.try_get::<String, _>("id")?);
-                }
-            }
-        }
+        let given: Vec<[&String; 1]> = ids.iter().map(|id| [id]).collect();
+        let own = "SELECT id FROM incidents WHERE acknowledged_by = $2 AND id IN (SELECT value ->> 0 FROM {rows})";
+        let (own, given) = of_rows(self.engine, own, &given)?;
+        let own: Vec<String> = sqlx::query_scalar(own).bind(given).bind(who).fetch_all(&self.read).await?;
         Ok(ids.iter().filter(|id| own.contains(*id)).cloned().collect())
     }
 
     /// Returns the alerts of a page's incidents, by incident, without those that cannot be read.
     async fn alerts_of_page(&self, page: &[(String, i64)]) -> Result<BTreeMap<String, Vec<Alert>>, StoreError> {
-        let rows = of_page(
-            "SELECT incident_id, status, alert FROM alerts WHERE incident_id IN
-               ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
-             ORDER BY incident_id, starts_ns, fingerprint",
-            page,
-        );
-        let rows = rows.fetch_all(&self.read).await?;
+        let rows = "SELECT incident_id, status, alert FROM alerts WHERE incident_id IN (SELECT value ->> 0 FROM {rows})
+                    ORDER BY incident_id, starts_ns, fingerprint";
+        let (rows, given) = of_rows(self.engine, rows, page)?;
+        let rows = sqlx::query(rows).bind(given).fetch_all(&self.read).await?;
         let mut alerts: BTreeMap<String, Vec<Alert>> = BTreeMap::new();
         for (incident, alert) in self.unreadable.read_all("alert", &rows, of_incident) {
             alerts.entry(incident).or_default().push(alert);
@@ -115,12 +96,6 @@ fn pages(mut ids: &[(String, i64)]) -> impl Iterator<Item = &[(String, i64)]> {
         ids = rest;
         Some(page)
     })
-}
-
-/// A statement about the incidents of a page: it has [`INCIDENTS`] places, and the last incident fills those left over.
-fn of_page<'q>(sql: &'static str, page: &'q [(String, i64)]) -> Query<'q, Any, AnyArguments> {
-    let ids = page.iter().chain(page.last().into_iter().cycle()).take(INCIDENTS);
-    ids.fold(sqlx::query(sql), |query, (id, _)| query.bind(id))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Digests: one message for many incidents of a storm.
 
 use jiff::Timestamp;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::Row;
 
 use super::connections::StoreConnection;
 use super::mentions::{Mention, record};
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::values::{BindValues, of_rows};
-use super::{PostponeReason, Store, StoreError};
+use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// Time after which a digest shows that an incident has become critical, in milliseconds: at most 30 edits of it a minute,
@@ -109,8 +109,8 @@ impl Store {
         let lock = "SELECT id FROM digests WHERE id IN
                       (SELECT digest_id FROM deliveries WHERE incident_id IN (SELECT value ->> 0 FROM {rows}))
                     ORDER BY id /*postgres FOR UPDATE*/";
-        let (lock, incidents) = of_rows(db, self.engine.sql(lock).as_str(), &incidents)?;
-        sqlx::query(AssertSqlSafe(lock)).bind(incidents).execute(&mut *db).await?;
+        let (lock, incidents) = of_rows(self.engine, self.engine.sql(lock).as_str(), &incidents)?;
+        sqlx::query(lock).bind(incidents).execute(&mut *db).await?;
         for Woken { incident, fires_again, is_critical } in woken {
             if *fires_again {
                 revive(db, incident).await?;
@@ -236,17 +236,6 @@ impl Store {
         .execute(&self.write)
         .await?;
         Ok(update.rows_affected() > 0)
-    }
-
-    /// Postpones a digest until `due`.
-    pub async fn digest_postponed(
-        &self,
-        digest: &Digest,
-        due: Timestamp,
-        reason: PostponeReason,
-        note: &str,
-    ) -> Result<(), StoreError> {
-        self.postpone_row("digests", (&digest.id, digest.began), due, reason, note).await
     }
 
     /// Gives up a digest at these revisions, with the reason; the next incident that joins starts it again, also one

@@ -2,6 +2,7 @@
 
 use sqlx::Row;
 
+use super::incidents::unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::ExporterTarget;
@@ -13,7 +14,7 @@ impl Store {
         self.engine.hold(&mut tx, &["exporters"]).await?;
         sqlx::query("DELETE FROM exporters WHERE prometheus = $1").bind(prometheus).execute(&mut *tx).await?;
         for target in targets {
-            let json = serde_json::to_string(target).map_err(|e| unreadable(&target.url, &e))?;
+            let json = serde_json::to_string(target).map_err(|e| unreadable("exporter", &target.url, &e))?;
             sqlx::query("INSERT INTO exporters (prometheus, engine, url, target) VALUES ($1, $2, $3, $4)")
                 .binds((prometheus, &target.engine, &target.url, json))
                 .execute(&mut *tx)
@@ -31,11 +32,7 @@ impl Store {
             .await?;
         Ok(self.unreadable.read_all("exporter", &rows, |row| {
             let url: String = row.try_get("url")?;
-            serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
+            serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable("exporter", &url, &e))
         }))
     }
-}
-
-fn unreadable(url: &str, error: &serde_json::Error) -> StoreError {
-    StoreError::Unreadable { what: "exporter", id: url.to_owned(), error: error.to_string() }
 }

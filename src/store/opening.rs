@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlx::AssertSqlSafe;
-
 use super::StoreError;
 use super::alerts::write_alerts;
 use super::connections::StoreConnection;
+use super::database::DatabaseEngine;
 use super::destinations::{AdmissionPlan, DeliveryBegins, NewDelivery, insert_deliveries, is_critical};
 use super::events::record_events;
 use super::ids::new_id;
@@ -27,8 +26,8 @@ pub(super) async fn new_groups(
     let keys: BTreeSet<&str> = times.keys().copied().chain(too_large.iter().flatten().map(String::as_str)).collect();
     let keys: Vec<[&str; 1]> = keys.into_iter().map(|key| [key]).collect();
     let known = "SELECT DISTINCT group_key FROM incidents WHERE group_key IN (SELECT value ->> 0 FROM {rows})";
-    let (known, keys) = of_rows(db, known, &keys)?;
-    let known: Vec<String> = sqlx::query_scalar(AssertSqlSafe(known)).bind(keys).fetch_all(&mut *db).await?;
+    let (known, keys) = of_rows(DatabaseEngine::of(db)?, known, &keys)?;
+    let known: Vec<String> = sqlx::query_scalar(known).bind(keys).fetch_all(&mut *db).await?;
     let known: BTreeSet<String> = known.into_iter().collect();
     let is_new = |(group, own): (&AlertGroup, &BTreeSet<String>)| {
         let key = &group.group_key;

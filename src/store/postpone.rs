@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sqlx::AssertSqlSafe;
 
 use super::values::BindValues;
+use super::work_queue::PendingWork;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -23,32 +24,39 @@ impl PostponeReason {
     pub fn failed(lost: bool) -> Self {
         if lost { Self::Unknown } else { Self::Failed }
     }
-
-    /// Returns 1 if the start of the post stays stored, also that of an earlier post; 0 if not.
-    pub(super) fn keeps(self, began: Option<Timestamp>) -> i64 {
-        i64::from(self == Self::Unknown || began.is_some())
-    }
 }
 
 impl Store {
-    /// Postpones the work with this id in a table until `due`.
-    pub(super) async fn postpone_row(
+    /// Postpones a piece of work until `due`.
+    pub async fn postpone(
         &self,
-        table: &'static str,
-        (id, began): (&str, Option<Timestamp>),
+        work: &PendingWork,
         due: Timestamp,
         reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
+        let (table, key, id, began) = match work {
+            PendingWork::Message(it) => {
+                ("deliveries", "incident_id = $1 AND sink = $6 AND channel = $7", &it.incident, it.began)
+            }
+            PendingWork::Digest(it) => ("digests", "id = $1", &it.id, it.began),
+            PendingWork::Post(it) => ("posts", "id = $1", &it.id, it.began),
+            PendingWork::SummaryPost(it) => ("weeklies", "id = $1", &it.id, it.began),
+            PendingWork::DuplicateCheck(check) => return self.postpone_duplicate_check(check, due).await,
+        };
+        // The start of the post stays stored while its answer is lost, also that of an earlier post.
+        let keeps = i64::from(reason == PostponeReason::Unknown || began.is_some());
         let update = format!(
             "UPDATE {table} SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
                began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
-             WHERE id = $1"
+             WHERE {key}"
         );
-        sqlx::query(AssertSqlSafe(update))
-            .binds((id, unix_ms(due), note, i64::from(reason != PostponeReason::Waits), reason.keeps(began)))
-            .execute(&self.write)
-            .await?;
+        let mut query = sqlx::query(AssertSqlSafe(update));
+        query = query.binds((id, unix_ms(due), note, i64::from(reason != PostponeReason::Waits), keeps));
+        if let PendingWork::Message(it) = work {
+            query = query.binds((it.sink.as_str(), &it.channel));
+        }
+        query.execute(&self.write).await?;
         Ok(())
     }
 }

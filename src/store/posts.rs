@@ -1,7 +1,6 @@
 //! Posts: messages that are sent once, in the thread of an incident's message.
 
 use jiff::Timestamp;
-use serde::Serialize;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 use strum::{EnumString, IntoStaticStr};
@@ -9,7 +8,7 @@ use strum::{EnumString, IntoStaticStr};
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::ids::new_id;
-use super::postpone::PostponeReason;
+use super::incidents::unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
@@ -27,8 +26,6 @@ pub enum PostKind {
     Mention,
     /// A call for people again, because nobody has acknowledged; determined when it is sent.
     Reminder,
-    /// The result of verifying a step.
-    Verify,
     /// An action of a user.
     Note,
     /// An answer to a user, as shown in Slack.
@@ -51,7 +48,7 @@ pub struct Post {
     pub incident: String,
     /// The kind of post.
     pub kind: PostKind,
-    /// The message as JSON; empty for a change, the cause for a picture, the id to call for a mention.
+    /// The message as JSON; empty for a change, a picture and a reminder, the id to call for a mention.
     pub body: String,
     /// The pools concerned, for a mention in a digest's thread; the id of the audit log line for the result, for an
     /// answer that escalates.
@@ -80,37 +77,26 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let queued = queue_answer(&mut tx, incident, message, now).await?;
+        let queued = queue_answer(&mut tx, incident, message, "", now).await?;
         tx.commit().await?;
         Ok(queued)
     }
 
     /// Queues a post about changes for the thread in this channel; it includes changes that wait already.
     pub async fn queue_change(&self, incident: &str, channel: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue([incident, channel], PostKind::Change, ["", ""], now).await.map(drop)
-    }
-
-    /// Queues a picture of the evidence for a cause for all threads. A picture that waits already shows the newest
-    /// state too.
-    pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        queue_everywhere(&mut tx, incident, PostKind::Picture, cause, now).await?;
+        queue(&mut tx, [incident, channel], PostKind::Change, ["", ""], now).await?;
         tx.commit().await?;
         Ok(())
     }
 
-    /// Calls [`queue`] in a transaction of its own.
-    async fn queue(
-        &self,
-        thread: [&str; 2],
-        kind: PostKind,
-        content: [&str; 2],
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    /// Queues a picture of the evidence for all threads. A picture that waits already shows the newest
+    /// state too.
+    pub async fn queue_picture(&self, incident: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let queued = queue(&mut tx, thread, kind, content, now).await?;
+        queue_everywhere(&mut tx, incident, PostKind::Picture, "", now).await?;
         tx.commit().await?;
-        Ok(queued)
+        Ok(())
     }
 
     /// Records a sent post with its timestamp; `None` for a picture, whose timestamp is unknown.
@@ -151,21 +137,11 @@ impl Store {
         Ok(())
     }
 
-    /// Postpones a post until `due`.
-    pub async fn post_postponed(
-        &self,
-        post: &Post,
-        due: Timestamp,
-        reason: PostponeReason,
-        note: &str,
-    ) -> Result<(), StoreError> {
-        self.postpone_row("posts", (&post.id, post.began), due, reason, note).await
-    }
-
     /// Gives up a post, with the reason.
     pub async fn post_given_up(&self, post: &Post, note: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        fail(&mut tx, &post.id, note).await?;
+        let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1");
+        failed.bind(&post.id).bind(note).execute(&mut *tx).await?;
         let detail = format!("{}: {note}", post.kind.as_str());
         record_event(&mut tx, &post.incident, unix_ms(now), "post failed", &detail).await?;
         tx.commit().await?;
@@ -198,38 +174,21 @@ pub(super) async fn queue_message(
     message: &Message,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    queue_everywhere(db, incident, kind, &serialised(incident, message)?, now).await
+    let body = serde_json::to_string(message).map_err(|e| unreadable("post", incident, &e))?;
+    queue_everywhere(db, incident, kind, &body, now).await
 }
 
-/// Queues an answer. Returns false without changes if the incident has no thread.
+/// Queues an answer. `about` is empty, or for the call of an escalation the id of the audit log line for its result.
+/// Returns false without changes if the incident has no thread.
 pub(super) async fn queue_answer(
     db: &mut StoreConnection,
     incident: &str,
     message: &SlackMessage,
+    about: &str,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    queue(db, [incident, ""], PostKind::Answer, [&serialised(incident, message)?, ""], now).await
-}
-
-/// Queues the call of an escalation as an answer. `escalation` is the id of the audit log line for the result of the
-/// post. Returns false without changes if the incident has no thread.
-pub(super) async fn queue_call(
-    db: &mut StoreConnection,
-    incident: &str,
-    message: &SlackMessage,
-    escalation: &str,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    queue(db, [incident, ""], PostKind::Answer, [&serialised(incident, message)?, escalation], now).await
-}
-
-/// Serialises a message for the store.
-fn serialised(incident: &str, message: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
-        what: "post",
-        id: incident.to_owned(),
-        error: e.to_string(),
-    })
+    let body = serde_json::to_string(message).map_err(|e| unreadable("post", incident, &e))?;
+    queue(db, [incident, ""], PostKind::Answer, [&body, about], now).await
 }
 
 /// Queues a post for all threads of an incident; digests' threads get no pictures.
@@ -262,7 +221,7 @@ pub(super) async fn queue(
     [body, about]: [&str; 2],
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let once = !matches!(kind, PostKind::Verify | PostKind::Note | PostKind::Answer);
+    let once = !matches!(kind, PostKind::Note | PostKind::Answer);
     let queued = sqlx::query(
         "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
          SELECT $1, $2, NULLIF($3, ''), $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)
@@ -276,12 +235,6 @@ pub(super) async fn queue(
     .execute(db)
     .await?;
     Ok(queued.rows_affected() > 0)
-}
-
-async fn fail(db: &mut StoreConnection, id: &str, note: &str) -> Result<(), StoreError> {
-    let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
-    failed.execute(db).await?;
-    Ok(())
 }
 
 pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {

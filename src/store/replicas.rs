@@ -13,6 +13,7 @@ use sqlx::Row;
 
 use super::connections::ConnectionPool;
 use super::database::DatabaseEngine;
+use super::work_queue::WORK;
 use super::{Store, StoreError, unreadable};
 use knowledge::clock::unix_ms;
 
@@ -30,36 +31,12 @@ macro_rules! database_now {
 }
 pub(super) use database_now;
 
-/// SQL that makes the work of dead replicas in a table due at `$1`. Rows that another transaction holds are left to the
-/// next heartbeat, so that none waits for them.
-macro_rules! release {
-    ($table:literal, $due:literal, $condition:literal) => {
-        concat!(
-            "UPDATE ",
-            $table,
-            " SET ",
-            $due,
-            " = $1, owner = NULL WHERE ctid = ANY(ARRAY(SELECT ctid FROM ",
-            $table,
-            " WHERE ",
-            $due,
-            " > $1 AND ",
-            $condition,
-            " AND owner NOT IN (SELECT id FROM replicas) FOR UPDATE SKIP LOCKED))"
-        )
-    };
-}
-
-/// First diagnoses, and messages. A message that pauses after an error has no owner.
-const RELEASES: &[&str] = &[
-    release!("incidents", "diagnose_due_ms", "diagnosis IS NULL"),
-    release!("deliveries", "due_ms", "state = 'pending'"),
-    release!("posts", "due_ms", "state = 'pending'"),
-    release!("digests", "due_ms", "state = 'pending'"),
-    release!("weeklies", "due_ms", "state = 'pending'"),
-    release!("followups", "due_ms", "TRUE"),
-    release!("looks", "due_ms", "TRUE"),
-];
+/// Makes the work of dead replicas in a table due at `$1`. Rows that another transaction holds are left to the next
+/// heartbeat, so that none waits for them.
+const RELEASE: &str = "
+    UPDATE {table} SET {due} = $1, owner = NULL WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM {table} WHERE {due} > $1 AND {interrupted} AND owner NOT IN (SELECT id FROM replicas)
+      FOR UPDATE SKIP LOCKED))";
 
 /// The result of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,8 +114,8 @@ impl Store {
             .execute(pool)
             .await?;
         }
-        for release in RELEASES {
-            released += sqlx::query(*release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
+        for table in WORK {
+            released += sqlx::query(table.sql(RELEASE)).bind(unix_ms(now)).execute(pool).await?.rows_affected();
         }
         let alive =
             sqlx::query(concat!("SELECT COUNT(*) AS alive FROM replicas WHERE seen_ms >= ", database_now!(), " - $1"))
@@ -159,19 +136,8 @@ impl Store {
             return self.heartbeat(now).await.map(drop);
         }
         let mut tx = self.begin().await?;
-        sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
-            .bind(unix_ms(now))
-            .execute(&mut *tx)
-            .await?;
-        for release in [
-            "UPDATE deliveries SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
-            "UPDATE posts SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
-            "UPDATE digests SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
-            "UPDATE weeklies SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
-            // In these tables only taken rows have an owner; the others are not due yet.
-            "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
-            "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
-        ] {
+        for table in WORK {
+            let release = table.sql("UPDATE {table} SET {due} = $1, owner = NULL WHERE {due} > $1 AND {interrupted}");
             sqlx::query(release).bind(unix_ms(now)).execute(&mut *tx).await?;
         }
         tx.commit().await?;

@@ -4,6 +4,7 @@
 //! SQLite it is the machine's clock. When that clock is set, due times are moved with it: no lease ends early, and
 //! nothing waits longer than intended.
 
+use std::iter::repeat;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tracing::warn;
 
 use super::database::DatabaseEngine;
 use super::replicas::database_now;
+use super::work_queue::WORK;
 use super::{Store, StoreError};
 use knowledge::clock::{self, MonotonicClock, STEP, from_unix_ms, unix_ms};
 
@@ -61,17 +63,6 @@ pub struct LongestWaits {
     /// A duplicate check.
     pub duplicate_check: Duration,
 }
-
-/// Moves the due times of all waiting work by `$1` milliseconds.
-const WAITING: &[&str] = &[
-    "UPDATE incidents SET diagnose_due_ms = diagnose_due_ms + $1 WHERE diagnose_due_ms IS NOT NULL",
-    "UPDATE deliveries SET due_ms = due_ms + $1 WHERE state = 'pending'",
-    "UPDATE posts SET due_ms = due_ms + $1 WHERE state = 'pending'",
-    "UPDATE digests SET due_ms = due_ms + $1 WHERE state = 'pending'",
-    "UPDATE weeklies SET due_ms = due_ms + $1 WHERE state = 'pending'",
-    "UPDATE followups SET due_ms = due_ms + $1",
-    "UPDATE looks SET due_ms = due_ms + $1",
-];
 
 /// Moves timestamps later than `$2`, written by a clock that was ahead.
 const AHEAD: &[&str] = &[
@@ -165,8 +156,9 @@ impl Store {
         }
         let step_ms = i64::try_from(step.as_millis()).unwrap_or_default();
         let mut tx = self.begin().await?;
-        for moved in WAITING {
-            sqlx::query(*moved).bind(step_ms).execute(&mut *tx).await?;
+        for table in WORK {
+            let moved = table.sql("UPDATE {table} SET {due} = {due} + $1 WHERE {wait}");
+            sqlx::query(moved).bind(step_ms).execute(&mut *tx).await?;
         }
         for moved in AHEAD.iter().filter(|_| went_back) {
             sqlx::query(*moved).bind(step_ms).bind(unix_ms(reading)).execute(&mut *tx).await?;
@@ -179,17 +171,10 @@ impl Store {
     /// the number of rows.
     pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
         let LongestWaits { diagnosis, delivery, followup, duplicate_check } = *longest;
-        let late = [
-            (diagnosis, "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2"),
-            (delivery, "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
-            (delivery, "UPDATE posts SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
-            (delivery, "UPDATE digests SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
-            (delivery, "UPDATE weeklies SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2"),
-            (followup, "UPDATE followups SET due_ms = $1 WHERE due_ms > $2"),
-            (duplicate_check, "UPDATE looks SET due_ms = $1 WHERE due_ms > $2"),
-        ];
+        let limits = [diagnosis, followup, duplicate_check].into_iter().chain(repeat(delivery));
         let mut hastened = 0;
-        for (limit, late) in late {
+        for (table, limit) in WORK.iter().zip(limits) {
+            let late = table.sql("UPDATE {table} SET {due} = $1 WHERE {due} > $2 AND {wait}");
             let limit = unix_ms(clock::after(now, limit));
             let update = sqlx::query(late).bind(unix_ms(now)).bind(limit).execute(&self.write).await?;
             hastened += update.rows_affected();

@@ -7,6 +7,7 @@ use sqlx::{Any, AssertSqlSafe, Encode, Type};
 
 use super::StoreError;
 use super::connections::StoreConnection;
+use super::database::DatabaseEngine;
 
 /// A statement with placeholders.
 pub(super) trait BindValues<'q>: Sized {
@@ -62,22 +63,22 @@ pub(super) async fn write_rows<T: Serialize>(
     rows: &[T],
 ) -> Result<(), StoreError> {
     for some in rows.chunks(ROWS) {
-        let (text, rows) = of_rows(db, text, some)?;
-        sqlx::query(AssertSqlSafe(text)).bind(rows).execute(&mut *db).await?;
+        let (text, rows) = of_rows(DatabaseEngine::of(db)?, text, some)?;
+        sqlx::query(text).bind(rows).execute(&mut *db).await?;
     }
     Ok(())
 }
 
-/// Returns the statement of [`write_rows`] for this database, and its only value.
+/// Returns the statement of [`write_rows`] for this database, and its first value.
 pub(super) fn of_rows<T: Serialize>(
-    db: &mut StoreConnection,
+    engine: DatabaseEngine,
     text: &str,
     rows: &[T],
-) -> Result<(String, String), sqlx::Error> {
-    let table = match db.raw()?.backend_name() {
-        "PostgreSQL" => "json_array_elements(CAST($1 AS JSON)) AS given (value)",
-        _ => "json_each($1)",
+) -> Result<(AssertSqlSafe<String>, String), sqlx::Error> {
+    let table = match engine {
+        DatabaseEngine::Postgres => "json_array_elements(CAST($1 AS JSON)) AS given (value)",
+        DatabaseEngine::Sqlite => "json_each($1)",
     };
     let rows = serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    Ok((text.replace("{rows}", table), rows))
+    Ok((AssertSqlSafe(text.replace("{rows}", table)), rows))
 }

@@ -11,7 +11,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::refusals::accepts;
 use super::values::BindValues;
-use super::{PostponeReason, Store, StoreError};
+use super::{Store, StoreError};
 use knowledge::clock::{between, from_unix_ms, unix_ms};
 
 /// The period of a summary.
@@ -134,17 +134,6 @@ impl Store {
         }
         tx.commit().await?;
         Ok(recorded)
-    }
-
-    /// Postpones a summary until `due`.
-    pub async fn weekly_postponed(
-        &self,
-        weekly: &SummaryPost,
-        due: Timestamp,
-        reason: PostponeReason,
-        note: &str,
-    ) -> Result<(), StoreError> {
-        self.postpone_row("weeklies", (&weekly.id, weekly.began), due, reason, note).await
     }
 
     /// Ends a summary that is not posted, with the reason.

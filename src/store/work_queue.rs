@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
@@ -76,6 +76,53 @@ impl PendingWork {
     }
 }
 
+/// A table of work that waits for its time.
+pub(super) struct WorkTable {
+    name: &'static str,
+    /// The column with that time.
+    due: &'static str,
+    /// The condition for rows that wait.
+    waits: &'static str,
+    /// The condition for rows that wait because a process had taken them, unless it lives.
+    interrupted: &'static str,
+}
+
+impl WorkTable {
+    /// Returns the statement of a text about `{table}` with its column `{due}`, and rows that `{wait}` or are
+    /// `{interrupted}`.
+    pub(super) fn sql(&self, text: &str) -> AssertSqlSafe<String> {
+        let text = text.replace("{table}", self.name).replace("{due}", self.due);
+        AssertSqlSafe(text.replace("{wait}", self.waits).replace("{interrupted}", self.interrupted))
+    }
+}
+
+const fn sent(name: &'static str) -> WorkTable {
+    // What pauses after an error has no owner.
+    let interrupted = "state = 'pending' AND (tries = 0 OR owner IS NOT NULL)";
+    WorkTable { name, due: "due_ms", waits: "state = 'pending'", interrupted }
+}
+
+const fn planned(name: &'static str) -> WorkTable {
+    // Only taken rows have an owner; the others are not due yet.
+    WorkTable { name, due: "due_ms", waits: "TRUE", interrupted: "owner IS NOT NULL" }
+}
+
+/// All tables of work: first diagnoses, follow-ups, duplicate checks, and what is sent.
+pub(super) const WORK: &[WorkTable] = &[
+    WorkTable {
+        name: "incidents",
+        due: "diagnose_due_ms",
+        waits: "diagnose_due_ms IS NOT NULL",
+        interrupted: "diagnosis IS NULL",
+    },
+    planned("followups"),
+    planned("looks"),
+    sent("deliveries"),
+    sent("posts"),
+    sent("digests"),
+    sent("weeklies"),
+];
+
 /// An item that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingItem {
@@ -96,12 +143,14 @@ impl Store {
             ("digests", DIGESTS, of_digest),
             ("posts", POSTS, of_post),
             ("looks", DUPLICATE_CHECKS, of_duplicate_check),
-            ("weeklies", WEEKLIES, of_weekly),
+            ("weeklies", WEEKLIES, |row| Ok((DeliveryPriority::SummaryPost, PendingWork::SummaryPost(weekly(row)?)))),
         ] {
             let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
             for row in &rows {
-                match read(row) {
-                    Ok(waiting) => out.push(waiting),
+                let item =
+                    read(row).and_then(|(turn, work)| Ok(PendingItem { turn, work, due_ms: row.try_get("due_ms")? }));
+                match item {
+                    Ok(item) => out.push(item),
                     // An unreadable row would block the queue for ever.
                     Err(error) => {
                         if let Err(error) = self.set_aside(what, row, &error).await {
@@ -208,7 +257,7 @@ fn posted_ts(posted: Option<&(String, String)>) -> &str {
     posted.map(|(_, ts)| ts.as_str()).unwrap_or_default()
 }
 
-type Read = fn(&AnyRow) -> Result<PendingItem, StoreError>;
+type Read = fn(&AnyRow) -> Result<(DeliveryPriority, PendingWork), StoreError>;
 
 const MESSAGES: &str = "
     SELECT * FROM (
@@ -261,7 +310,7 @@ const POSTS: &str = "
 const DUPLICATE_CHECKS: &str = "
     SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
-fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
+fn message(row: &AnyRow) -> Result<(DeliveryPriority, PendingWork), StoreError> {
     let tries: i64 = row.try_get("tries")?;
     let to: Option<String> = row.try_get("posted_to")?;
     let ts: Option<String> = row.try_get("posted_ts")?;
@@ -282,10 +331,10 @@ fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
         2 => DeliveryPriority::Favoured,
         _ => DeliveryPriority::Update,
     };
-    Ok(PendingItem { turn, work: PendingWork::Message(delivery), due_ms: row.try_get("due_ms")? })
+    Ok((turn, PendingWork::Message(delivery)))
 }
 
-fn of_digest(row: &AnyRow) -> Result<PendingItem, StoreError> {
+fn of_digest(row: &AnyRow) -> Result<(DeliveryPriority, PendingWork), StoreError> {
     let digest = digest(row)?;
     let (firing, critical): (i64, i64) = (row.try_get("firing")?, row.try_get("critical")?);
     let calls = row.try_get::<i64, _>("unmentioned")? > 0;
@@ -298,28 +347,19 @@ fn of_digest(row: &AnyRow) -> Result<PendingItem, StoreError> {
         (Some(_), _, true) if calls => DeliveryPriority::Favoured,
         (Some(_), _, true) => DeliveryPriority::Digest,
     };
-    Ok(PendingItem { turn, work: PendingWork::Digest(digest), due_ms: row.try_get("due_ms")? })
+    Ok((turn, PendingWork::Digest(digest)))
 }
 
-fn of_duplicate_check(row: &AnyRow) -> Result<PendingItem, StoreError> {
-    Ok(PendingItem {
-        turn: DeliveryPriority::DuplicateCheck,
-        work: PendingWork::DuplicateCheck(duplicate_check(row)?),
-        due_ms: row.try_get("due_ms")?,
-    })
+fn of_duplicate_check(row: &AnyRow) -> Result<(DeliveryPriority, PendingWork), StoreError> {
+    Ok((DeliveryPriority::DuplicateCheck, PendingWork::DuplicateCheck(duplicate_check(row)?)))
 }
 
-fn of_weekly(row: &AnyRow) -> Result<PendingItem, StoreError> {
-    let work = PendingWork::SummaryPost(weekly(row)?);
-    Ok(PendingItem { turn: DeliveryPriority::SummaryPost, work, due_ms: row.try_get("due_ms")? })
-}
-
-fn of_post(row: &AnyRow) -> Result<PendingItem, StoreError> {
+fn of_post(row: &AnyRow) -> Result<(DeliveryPriority, PendingWork), StoreError> {
     let post = post(row)?;
     let turn = match post.kind {
         // A person is called, or waits for an answer.
         PostKind::Mention | PostKind::Answer => DeliveryPriority::NewCritical,
         _ => DeliveryPriority::Thread,
     };
-    Ok(PendingItem { turn, work: PendingWork::Post(post), due_ms: row.try_get("due_ms")? })
+    Ok((turn, PendingWork::Post(post)))
 }

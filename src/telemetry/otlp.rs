@@ -10,7 +10,7 @@ use http_client::{address, innermost, read_beginning};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{Key, KeyValue};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use opentelemetry_otlp::{ExporterBuildError, RetryPolicy, SpanExporter, WithHttpConfig};
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector};
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -42,43 +42,12 @@ const LAST: Duration = Duration::from_secs(4);
 /// Maximum number of bytes of an answer, which nobody reads.
 const ANSWER_BYTES: usize = 4 << 10;
 
-/// The reason why traces cannot be exported.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The collector's address is none that we can use.
-    #[error(
-        "cannot export traces to {name}={value}: it is an address such as http://127.0.0.1:4318, without a user; a key goes to OTEL_EXPORTER_OTLP_HEADERS"
-    )]
-    Address {
-        /// The variable.
-        name: &'static str,
-        /// Its value without secrets.
-        value: String,
-    },
-    /// A variable has a value that OpenTelemetry knows and we do not.
-    #[error("cannot export traces with {name}={value}: {only} is the only value here")]
-    Value {
-        /// The variable.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// The value that we have.
-        only: &'static str,
-    },
-    /// The library refuses another variable.
-    #[error("cannot export traces as the OTEL_ variables say: {0}")]
-    Settings(#[from] ExporterBuildError),
-    /// No runtime or HTTP client can be made.
-    #[error("cannot export traces: {0}")]
-    Client(#[from] Box<dyn std::error::Error + Send + Sync>),
-}
-
 /// The exporter of this process' spans.
 ///
 /// A thread of its own sends them in batches. When the collector does not keep up, the library's queue of 2,048 spans is
 /// full, and later spans are dropped; a span that could not be sent is lost.
 #[derive(Debug)]
-pub struct Traces(Result<Option<SdkTracerProvider>, TraceError>);
+pub struct Traces(Result<Option<SdkTracerProvider>, String>);
 
 impl Traces {
     /// Starts the export, if a variable names a collector. A wrong value turns traces off, and nothing else: alerts count more.
@@ -112,7 +81,7 @@ impl Traces {
 }
 
 /// Builds the exporter that the variables ask for; `None` if they ask for none.
-fn provider() -> Result<Option<SdkTracerProvider>, TraceError> {
+fn provider() -> Result<Option<SdkTracerProvider>, String> {
     let is_off = OFF.iter().any(|(name, off)| set(name).is_some_and(|value| value.eq_ignore_ascii_case(off)));
     let addresses: Vec<_> = ON.iter().filter_map(|name| Some((*name, set(name)?))).collect();
     if is_off || addresses.is_empty() {
@@ -121,16 +90,21 @@ fn provider() -> Result<Option<SdkTracerProvider>, TraceError> {
     for (name, value) in addresses {
         let is_plain = |url: Url| url.has_host() && url.username().is_empty() && url.password().is_none();
         if !value.parse().is_ok_and(is_plain) {
-            return Err(TraceError::Address { name, value: address(&value) });
+            let value = address(&value);
+            return Err(format!(
+                "cannot export traces to {name}={value}: it is an address such as http://127.0.0.1:4318, without a user; a key goes to OTEL_EXPORTER_OTLP_HEADERS"
+            ));
         }
     }
     for (name, only) in ONLY {
         if let Some(value) = set(name).filter(|value| value != only) {
-            return Err(TraceError::Value { name, value, only });
+            return Err(format!("cannot export traces with {name}={value}: {only} is the only value here"));
         }
     }
-    let exporter = SpanExporter::builder().with_http().with_http_client(Collector::new()?);
-    let exporter = exporter.with_retry_policy(RetryPolicy::disabled()).build()?;
+    let collector = Collector::new().map_err(|e| format!("cannot export traces: {e}"))?;
+    let exporter = SpanExporter::builder().with_http().with_http_client(collector);
+    let exporter = exporter.with_retry_policy(RetryPolicy::disabled()).build();
+    let exporter = exporter.map_err(|e| format!("cannot export traces as the OTEL_ variables say: {e}"))?;
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource());
     Ok(Some(provider.build()))
 }

@@ -41,10 +41,8 @@ fn sent_by_page(headers: &HeaderMap) -> Option<(StatusCode, &'static str, &'stat
         let why = "programs may call this, web pages may not (header Origin)";
         return Some((StatusCode::FORBIDDEN, "web_page", why));
     }
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
     let why = "send the body with Content-Type: application/json";
-    let is_json = essence.eq_ignore_ascii_case("application/json");
+    let is_json = http_client::media_type(headers) == "application/json";
     (!is_json).then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", why))
 }
 

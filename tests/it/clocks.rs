@@ -88,7 +88,10 @@ async fn a_clock_that_is_set_back_delays_nothing() {
     assert!(store.take(&waiting[0], store.now(), LEASE_MS).await.unwrap());
     let PendingWork::Message(delivery) = &waiting[0].work else { panic!("{waiting:?}") };
     let soon = store.now() + SignedDuration::from_secs(30);
-    store.postpone(delivery, soon, PostponeReason::Failed, "Slack was busy").await.unwrap();
+    store
+        .postpone(&PendingWork::Message(delivery.clone()), soon, PostponeReason::Failed, "Slack was busy")
+        .await
+        .unwrap();
     set(&store, -HOUR).await;
     assert_eq!((due_in(&store, 0).await, due_in(&store, 31).await), (0, 1));
     assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);

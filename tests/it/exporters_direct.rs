@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::routing::get;
-use diagnose::{Exporters, ExtraSources, diagnose_with, observe, observe_with_exporters};
+use diagnose::{Exporters, ExtraSources, diagnose_with, observe};
 use findings::{Baseline, Diagnosis, DirectReadReason, ExporterTarget, Request, Scope, SymptomVerdict, ValueSource};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
 use llm_diagnose_lab::stack::backfill::openmetrics;
@@ -265,8 +265,7 @@ async fn ranks_of_sglang_that_repeat_each_other_count_once_and_no_retraction_is_
     for (before, after, expected) in cases {
         let url = showing(twice(before), twice(after)).await;
         let known = exporters(vec![target("sglang", &url, "sglang-0")]);
-        let read =
-            observe_with_exporters(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
+        let read = observe(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
         for (signal, expected) in expected {
             let value = read.observations.signals[*signal].value;
             assert!(value.is_some_and(|v| (v - expected).abs() < 1e-6), "{signal}: {value:?}, expected {expected}");
@@ -305,8 +304,8 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
     for playbook in ["high-ttft", "gpu-clock-bound", "replica-down"] {
         let request = request(playbook);
         let client = client(&prometheus.url);
-        let told = observe(library(), &client, &request).await.observations.signals;
-        let read = observe_with_exporters(library(), &client, &request, Some(&known)).await.observations.signals;
+        let told = observe(library(), &client, &request, None).await.observations.signals;
+        let read = observe(library(), &client, &request, Some(&known)).await.observations.signals;
         for (signal, read) in read.iter().filter(|(_, o)| o.source == ValueSource::Exporter) {
             let told = &told[signal];
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(1.0);
@@ -344,9 +343,7 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
 
 /// The signals that pages tell while Prometheus is away.
 async fn read(playbook: &str, targets: Vec<ExporterTarget>) -> impl Fn(&str) -> Option<f64> {
-    let seen = observe_with_exporters(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets)))
-        .await
-        .observations;
+    let seen = observe(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets))).await.observations;
     move |signal| seen.signals.get(signal).and_then(|o| o.value)
 }
 

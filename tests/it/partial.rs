@@ -3,7 +3,7 @@
 mod stores;
 
 use diagnose::health::{HealthQuery, evaluate_fleet};
-use diagnose::{diagnose, impact, verify};
+use diagnose::{diagnose, impact, verify_all};
 use findings::health::{Health, HealthState};
 use findings::{Diagnosis, Outcome, Request, SymptomVerdict, Verdict};
 use prom::{Config, PartialAnswers, Prometheus};
@@ -125,7 +125,8 @@ fn traffic_that_fell_only_because_a_store_is_away_did_not_fall() {
     let request = asked("eight-replicas", "high-ttft");
     let fell = |prometheus: &Prometheus| {
         let when = "< 0.97x baseline".parse().unwrap();
-        let (result, _) = run(verify(library(), prometheus, &request, "request_rate", &when));
+        let (mut results, _) = run(verify_all(library(), prometheus, &request, &[("request_rate", &when)]));
+        let result = results.swap_remove(0);
         (result.outcome, result.why)
     };
     let away = Stores::without("pod", WELL).since(now - 900);
@@ -203,7 +204,8 @@ fn no_onset_is_claimed_of_a_range_with_a_part_missing() {
     // The hours before give no line either, for they would be of a part of the pool.
     let against_batch = |prometheus: &Prometheus| {
         let when = "> 1.5".parse().unwrap();
-        run(verify(library(), prometheus, &request, "itl_against_batch", &when)).0.why.unwrap_or_default()
+        let (mut results, _) = run(verify_all(library(), prometheus, &request, &[("itl_against_batch", &when)]));
+        results.swap_remove(0).why.unwrap_or_default()
     };
     let part = client(&Stores::without("pod", WELL).warning(THANOS).of_ranges().serve());
     assert!(against_batch(&part).ends_with("or not completely"), "{}", against_batch(&part));

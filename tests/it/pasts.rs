@@ -171,7 +171,7 @@ fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
             Request { since, baseline, ..request("high-itl", &[("namespace", namespace)], NOW) }
         };
         let earlier = request("high-itl", &[], NOW).baseline;
-        let told = async |request: &Request| observe(library(), &prometheus, request).await;
+        let told = async |request: &Request| observe(library(), &prometheus, request, None).await;
         let seen = told(&slow("today", earlier)).await;
         let factor = seen.observations.signals["itl_against_batch"].value.unwrap();
         assert!((2.4..3.6).contains(&factor), "{factor}");
@@ -192,7 +192,7 @@ fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
 fn another_day_tells_how_much_it_varies_by_itself_and_a_check_says_so() {
     run(async {
         let (prometheus, _server, _directory) = pools(&["yesterday", "today"]).await;
-        let seen = observe(library(), &prometheus, &late("yesterday")).await.observations;
+        let seen = observe(library(), &prometheus, &late("yesterday"), None).await.observations;
         let running = &seen.signals["running_per_replica"];
         let (past, before) = (running.baseline.unwrap(), running.before.unwrap());
         assert!((past - before).abs() > 0.5, "the batch grows and shrinks: {running:?}");
@@ -203,7 +203,7 @@ fn another_day_tells_how_much_it_varies_by_itself_and_a_check_says_so() {
         assert!(varies.iter().all(|(_, times)| (1.0..3.0).contains(times)), "{varies:?}");
         assert!(varies.iter().any(|(signal, times)| *signal == "running_per_replica" && *times > 1.02), "{varies:?}");
         // Hours are their own mean.
-        let seen = observe(library(), &prometheus, &late("today")).await.observations;
+        let seen = observe(library(), &prometheus, &late("today"), None).await.observations;
         assert_eq!(seen.signals["running_per_replica"].before, None);
     });
 }

@@ -406,7 +406,7 @@ async fn who_cannot_be_reached_is_named_without_what_may_be_secret() {
     let slack = Slack::new(&format!("http://127.0.0.1:1/{secret}"), "xoxb-lab").unwrap();
     let unsent = slack.identity().await.unwrap_err().to_string();
     let message = render::slack_line(&Line::of("done"));
-    let answer = slack.respond(&address, &message, false, false).await.unwrap_err().to_string();
+    let answer = slack.respond(&address, &message, false).await.unwrap_err().to_string();
     for error in [&unsent, &answer] {
         assert!(error.starts_with("Slack cannot be reached: ") && error.ends_with(place), "{error}");
         assert_clean(error.as_bytes(), "an error of Slack");

@@ -259,7 +259,7 @@ async fn metrics_that_prometheus_has_not_are_not_asked_for_and_where_it_does_not
 
 #[test]
 fn a_plan_asks_for_no_histogram_twice() {
-    let found = run(observe(library(), shared(), &asked("longer-prompts", "high-ttft"))).detection;
+    let found = run(observe(library(), shared(), &asked("longer-prompts", "high-ttft"), None)).detection;
     let (mut asked_for, mut sums) = (0, 0);
     for playbook in library().playbooks.keys() {
         let plan = plan(library(), &asked("longer-prompts", playbook), &found);

@@ -62,7 +62,7 @@ fn observed(labels: &[(&str, &str)], when: i64) -> ObserveResult {
     request.window = WINDOW;
     let prometheus = shared();
     run(async {
-        let seen = observe(&library, prometheus, &request).await;
+        let seen = observe(&library, prometheus, &request, None).await;
         computed::assert_as_prometheus_does(&library, prometheus, &request, &seen).await;
         seen
     })

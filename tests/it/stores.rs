@@ -174,7 +174,7 @@ async fn a_message_lives_the_same_life_on_both() {
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!((page.sink, store.depths(at(10)).await.unwrap().2), (Sink::Pager, 0), "a pager is no chat");
-        store.postpone(page, at(11), PostponeReason::Failed, "busy").await.unwrap();
+        store.postpone(&PendingWork::Message(page.clone()), at(11), PostponeReason::Failed, "busy").await.unwrap();
         let (messages, _, _) = take(&store, 12).await;
         assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
         store.escalation_ended(page, "01J").await.unwrap();
@@ -204,7 +204,10 @@ async fn a_message_lives_the_same_life_on_both() {
         store.refused(CHANNEL, "not_in_channel", at(201)).await.unwrap();
         assert!(store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
         assert!(!store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
-        store.postpone(slack, at(900), PostponeReason::Failed, "not_in_channel").await.unwrap();
+        store
+            .postpone(&PendingWork::Message(slack.clone()), at(900), PostponeReason::Failed, "not_in_channel")
+            .await
+            .unwrap();
         let refusals = store.refusals().await.unwrap();
         assert_eq!(refusals.iter().map(|r| (r.channel.as_str(), r.waiting)).collect::<Vec<_>>(), [(CHANNEL, 1)]);
         assert!(store.claim_refusal_report(CHANNEL, at(201)).await.unwrap());
@@ -253,7 +256,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         }
         for _ in 0..2 {
             store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
-            store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
+            store.queue_picture(&id, at(0)).await.unwrap();
             let mention = Mention { since: at(0), called: CalledPeople::default() };
             store.queue_mentions(&id, CHANNEL, &["S0ONCALL", "S0OTHERS"], &mention, at(0)).await.unwrap();
         }
@@ -276,7 +279,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         assert_eq!(kinds, [PostKind::Mention, PostKind::Mention, PostKind::Note, PostKind::Change, PostKind::Picture]);
         store.queue_change(&id, CHANNEL, at(4)).await.unwrap();
         let (_, _, posts) = take(&store, 5).await;
-        store.post_postponed(&posts[0], at(6), PostponeReason::Failed, "busy").await.unwrap();
+        store.postpone(&PendingWork::Post(posts[0].clone()), at(6), PostponeReason::Failed, "busy").await.unwrap();
         let (_, _, again) = take(&store, 7).await;
         assert_eq!(again[0].tries, 1);
         store.post_given_up(&again[0], "no", at(7)).await.unwrap();

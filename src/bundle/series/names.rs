@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use promql_parser::label::{MatchOp, Matcher as NameMatcher};
-use promql_parser::parser::{Expr, Offset, VectorSelector};
+use promql_parser::parser::VectorSelector;
 use regex::Regex;
 
 use detect::{DetectionResult, EngineSeen};
 use diagnose::plan;
 use findings::Request;
 use knowledge::playbook::Library;
-use knowledge::promql::parse;
+use knowledge::promql::{parse, visit_selectors};
 use knowledge::signal::{Engine, EngineKind, Fill, Matcher, fill, matchers};
 
 /// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an
@@ -160,7 +160,7 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
         );
         // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
         let Ok(expr) = parse(&text) else { continue };
-        read(&expr, Duration::ZERO, &mut |selected, reach| {
+        visit_selectors(&expr, Duration::ZERO, &mut |selected, reach| {
             let is_joined = bound_by.is_some() && !is_scoped(selected, &detected.matchers);
             let metrics = if is_joined { &mut joined } else { &mut metrics };
             let of_others =
@@ -208,40 +208,13 @@ fn names(selected: &VectorSelector) -> Vec<String> {
     selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(matched_names)).collect()
 }
 
-/// Calls `visit` for every selector of an expression with how far back it reads.
-fn read(expr: &Expr, back: Duration, visit: &mut dyn FnMut(&VectorSelector, Duration)) {
-    let offset_of = |offset: &Option<Offset>| match offset {
-        Some(Offset::Pos(by)) => *by,
-        Some(Offset::Neg(_)) | None => Duration::ZERO,
-    };
-    match expr {
-        Expr::Binary(b) => {
-            read(&b.lhs, back, visit);
-            read(&b.rhs, back, visit);
-        }
-        Expr::Aggregate(a) => {
-            read(&a.expr, back, visit);
-            if let Some(param) = &a.param {
-                read(param, back, visit);
-            }
-        }
-        Expr::Paren(p) => read(&p.expr, back, visit),
-        Expr::Unary(u) => read(&u.expr, back, visit),
-        Expr::Subquery(s) => read(&s.expr, back + s.range + offset_of(&s.offset), visit),
-        Expr::Call(c) => c.args.args.iter().for_each(|arg| read(arg, back, visit)),
-        Expr::VectorSelector(selected) => visit(selected, back + offset_of(&selected.offset)),
-        Expr::MatrixSelector(m) => visit(&m.vs, back + m.range + offset_of(&m.vs.offset)),
-        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn seen(text: &str) -> Vec<(String, u64)> {
         let mut all = Vec::new();
-        read(&parse(text).unwrap(), Duration::ZERO, &mut |selected, reach| {
+        visit_selectors(&parse(text).unwrap(), Duration::ZERO, &mut |selected, reach| {
             all.extend(names(selected).iter().flat_map(|name| parts(name)).map(|name| (name, reach.as_secs())));
         });
         all

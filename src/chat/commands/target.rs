@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::reply::Reply;
 use crate::target_form;
 use crate::wording::{command_button, full_time, sentence, with};
-use detect::data_elsewhere;
+use detect::data;
 use findings::{DataSpan, Scope};
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
@@ -73,10 +73,10 @@ pub(super) async fn find_targets(
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
 pub(super) async fn build_no_pools_message(fleet: &Fleet<'_>, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = fleet.words;
-    let deadline = LIST_WITHIN.min(fleet.diagnosing.deadline);
+    let deadline = Instant::now() + LIST_WITHIN.min(fleet.diagnosing.deadline);
     let (clients, whole_scope) = (clients(fleet, reply), Scope::default());
-    let spans = clients.iter().map(|prometheus| data_elsewhere(fleet.library, prometheus, &whole_scope, at, deadline));
-    let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
+    let spans = clients.iter().map(|prometheus| data(fleet.library, prometheus, &whole_scope, at, deadline));
+    let data = join_all(spans).await.into_iter().find_map(|(span, _)| span).map(|DataSpan { from, to }| {
         Block::Note(words.line("targets-data", &[("from", full_time(from).into()), ("to", full_time(to).into())]))
     });
     let now = clock::now();

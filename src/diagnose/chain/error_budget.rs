@@ -53,13 +53,7 @@ async fn error_budget(
     let Some(pool) = pool(library, detection, signal) else { return (None, 0) };
     let own = [Matcher::one(budget::SLI, budget::sli(signal)), Matcher::one(budget::SLO, &promise.text())];
     let asks = queries(&matchers(&[&pool[..], &own].concat()), clock::between(since, request.at));
-    let asks = asks.map(|query| PlannedQuery {
-        signal: String::new(),
-        engine: String::new(),
-        purpose: QueryPurpose::Pool,
-        query,
-        at: request.at,
-    });
+    let asks = asks.map(|query| PlannedQuery::about_pool("", QueryPurpose::Pool, query, request.at));
     let answers = query_all(prometheus, &asks, 0, deadline.min(Instant::now() + PATIENCE)).await;
     // Sums of a part of the data are no budget.
     let complete = |i: usize| answers.get(i)?.as_ref().ok().filter(|rows| rows.incomplete().is_none());

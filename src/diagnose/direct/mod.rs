@@ -84,8 +84,9 @@ impl Exporters {
 /// Names of engines whose signals Prometheus lacks.
 type Blind = BTreeSet<String>;
 
-/// Runs [`observe`](super::observe()), and reads exporters where Prometheus has no data.
-pub async fn observe_with_exporters(
+/// Queries everything that the playbook may need, and reads exporters where Prometheus has no data; answers before the
+/// deadline count.
+pub async fn observe(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
@@ -102,7 +103,7 @@ pub async fn observe_with_exporters(
     .await
 }
 
-/// Runs [`observe_with_exporters`] for these needs, without the cached answers; the request's playbook is ignored.
+/// Runs [`observe`] for these needs, without the cached answers; the request's playbook is ignored.
 pub(super) async fn observe_needs_with_exporters(
     library: &Library,
     prometheus: &Prometheus,

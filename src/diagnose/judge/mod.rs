@@ -116,17 +116,10 @@ pub(crate) fn symptom(
 }
 
 fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) -> Judgement {
-    let (evidence, verdict, score) = weigh(library, node.evidence, observations);
-    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, explained: None, evidence }
-}
-
-/// Evaluates all checks and returns verdict and score as well.
-fn weigh(library: &Library, evidence: &[Evidence], observations: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
-    let Some(results) = results(library, evidence, observations) else {
-        return (Vec::new(), Verdict::Undetermined, 0.0);
-    };
-    let (verdict, score) = score(&results);
-    (results, verdict, score)
+    let results = results(library, node.evidence, observations);
+    let (verdict, score) = results.as_deref().map_or((Verdict::Undetermined, 0.0), score);
+    let (id, title, evidence) = (node.id.to_owned(), node.title.to_owned(), results.unwrap_or_default());
+    Judgement { id, title, verdict, score, explained: None, evidence }
 }
 
 /// Evaluates all checks. Checks on logs that were not read, or on too few hours before the incident, count neither

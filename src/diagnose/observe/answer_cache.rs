@@ -72,7 +72,7 @@ impl AnswerCache {
             parts(&new).into_iter().filter(|(at, part, _)| !self.has_answer(*at, part)).collect();
         let parts = finest(&parts);
         let part_queries: Vec<PlannedQuery> =
-            parts.iter().map(|(at, part, purpose)| PlannedQuery::of_part(*at, part, *purpose)).collect();
+            parts.iter().map(|(at, part, purpose)| PlannedQuery::about_pool("", *purpose, part.query(), *at)).collect();
         let replicas = self.detection.as_ref().map_or(0, |found| found.replicas);
         self.queries += pack(&part_queries, replicas).len();
         let answers = query_all(prometheus, &part_queries, replicas, deadline).await;

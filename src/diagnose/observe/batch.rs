@@ -80,7 +80,7 @@ pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     let formulas: Vec<(&PlannedQuery, Formula)> = formulas.collect();
     let asks: Vec<PlannedQuery> = finest(&parts(&formulas))
         .into_iter()
-        .map(|(at, part, purpose)| PlannedQuery::of_part(at, part, purpose))
+        .map(|(at, part, purpose)| PlannedQuery::about_pool("", purpose, part.query(), at))
         .collect();
     let text = |pack: Vec<usize>| {
         let at = asks[pack[0]].at;
@@ -235,8 +235,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     fn ask(query: &str, at: Timestamp) -> PlannedQuery {
-        let (signal, engine) = (String::new(), String::new());
-        PlannedQuery { signal, engine, purpose: QueryPurpose::Pool, query: query.to_owned(), at }
+        PlannedQuery::about_pool("", QueryPurpose::Pool, query.to_owned(), at)
     }
 
     #[tokio::test]

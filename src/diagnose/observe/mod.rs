@@ -26,7 +26,7 @@ use crate::observe::answer_cache::AnswerCache;
 use crate::observe::batch::{QueryAnswer, pack, query_all};
 use crate::observe::gather::{Members, gather};
 use crate::observe::observe_result::{ObserveResult, RESERVE};
-use crate::observe::plan::{Needs, Plan, needs, plan_for};
+use crate::observe::plan::{Needs, Plan, plan_for};
 use detect::{
     DetectionResult, Past, PlannedQuery, QueryPurpose, detection, ladder, narrow, pools_of_namespace, presence,
     read_detection_of, was_present,
@@ -44,11 +44,6 @@ pub(crate) const NAMES_WAIT: u32 = 8;
 
 /// The longest range that a signal's query reads.
 pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
-
-/// Queries everything that the playbook may need; answers before the deadline count.
-pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> ObserveResult {
-    observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
-}
 
 /// Queries these needs, without the cached answers; the request's playbook is ignored.
 pub(crate) async fn observe_needs(
@@ -197,13 +192,8 @@ async fn detect(
 
 /// Builds the query for the pool at the start of a past; all of them have one time, so that they share a pack.
 fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery {
-    PlannedQuery {
-        signal: String::new(),
-        engine: String::new(),
-        purpose: QueryPurpose::Pool,
-        query: presence(library, clock::between(past.begins(), request.at)),
-        at: request.at,
-    }
+    let query = presence(library, clock::between(past.begins(), request.at));
+    PlannedQuery::about_pool("", QueryPurpose::Pool, query, request.at)
 }
 
 /// Writes the reasons for missing values, and the errors, in sentences.

@@ -191,13 +191,8 @@ fn add_node_query(
             POD_AND_NODE.join(", "),
             engine.detect
         );
-        queries.push(PlannedQuery {
-            signal: String::new(),
-            engine: engine.engine.clone(),
-            purpose: QueryPurpose::Nodes,
-            query: filled(&query, engine, engine_seen, request.window, &[]),
-            at: request.at,
-        });
+        let query = filled(&query, engine, engine_seen, request.window, &[]);
+        queries.push(PlannedQuery::about_pool(&engine.engine, QueryPurpose::Nodes, query, request.at));
     }
 }
 
@@ -220,15 +215,9 @@ fn add_native_query(library: &Library, request: &Request, detection: &DetectionR
         let names: Vec<&str> = names.into_iter().collect();
         let scope = matchers(&engine_seen.matchers);
         let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
-        plan.queries.push(PlannedQuery {
-            signal: String::new(),
-            engine: engine.engine.clone(),
-            purpose: QueryPurpose::Native,
-            query: format!(
-                "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
-            ),
-            at: request.at,
-        });
+        let query =
+            format!("count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))");
+        plan.queries.push(PlannedQuery::about_pool(&engine.engine, QueryPurpose::Native, query, request.at));
     }
 }
 
@@ -281,13 +270,8 @@ fn add_pool_query(
                 format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[{within}]))", names.join("|"))
             }
         };
-        queries.push(PlannedQuery {
-            signal: String::new(),
-            engine: engine.engine.clone(),
-            purpose: QueryPurpose::Replicas,
-            query: filled(&query, engine, engine_seen, request.window, &engine.replica),
-            at: request.at,
-        });
+        let query = filled(&query, engine, engine_seen, request.window, &engine.replica);
+        queries.push(PlannedQuery::about_pool(&engine.engine, QueryPurpose::Replicas, query, request.at));
     }
 }
 
@@ -310,25 +294,13 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     let derived = fleet != PoolAggregation::Query || labels;
     let mut ask = |purpose: QueryPurpose, at: Timestamp, window: Duration| {
         let pool = matches!(purpose, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
-        if let Some(query) = recorded.query(engine, signal, purpose, window).filter(|_| !labels) {
-            return plan.queries.push(PlannedQuery {
-                signal: signal.to_owned(),
-                engine: engine.engine.clone(),
-                purpose,
-                query,
-                at,
-            });
-        }
-        let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
-        let query = filled(query, engine, engine_seen, window, by);
-        let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.queries.push(PlannedQuery {
-            signal: signal.to_owned(),
-            engine: engine.engine.clone(),
-            purpose,
-            query,
-            at,
+        let query = recorded.query(engine, signal, purpose, window).filter(|_| !labels).unwrap_or_else(|| {
+            let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
+            let query = filled(query, engine, engine_seen, window, by);
+            reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query)
         });
+        let (signal, engine) = (signal.to_owned(), engine.engine.clone());
+        plan.queries.push(PlannedQuery { signal, engine, purpose, query, at });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.

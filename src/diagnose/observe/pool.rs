@@ -96,13 +96,7 @@ impl<'a> Pool<'a> {
         queries: Vec<(String, Timestamp)>,
         deadline: Instant,
     ) -> Vec<QueryAnswer> {
-        let ask = |(query, at)| PlannedQuery {
-            signal: String::new(),
-            engine: String::new(),
-            purpose: QueryPurpose::Pool,
-            query,
-            at,
-        };
+        let ask = |(query, at)| PlannedQuery::about_pool("", QueryPurpose::Pool, query, at);
         let asks: Vec<PlannedQuery> = queries.into_iter().map(ask).collect();
         AnswerCache::default().query(prometheus, &asks, deadline).await
     }

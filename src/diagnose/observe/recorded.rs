@@ -43,12 +43,8 @@ pub(crate) async fn find_recorded(
     let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
     let past = detection.past.iter().flat_map(|past| [past.begins(), past.at]);
     let moments: Vec<Timestamp> = [request.at, incident_range(request).from].into_iter().chain(past).collect();
-    let ask = |engine: &Engine, query: String| PlannedQuery {
-        signal: String::new(),
-        engine: engine.engine.clone(),
-        purpose: QueryPurpose::Pool,
-        query,
-        at: request.at,
+    let ask = |engine: &Engine, query: String| {
+        PlannedQuery::about_pool(&engine.engine, QueryPurpose::Pool, query, request.at)
     };
     // Replicas are read now and over the range of onsets, never in the past.
     let looked_at = moments.iter().map(|at| (false, at)).chain(moments.iter().take(2).map(|at| (true, at)));

@@ -5,25 +5,24 @@
 //! date the timeline.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use crate::judge::evidence::{check, tells_of_change};
 use crate::observe::batch;
-use crate::observe::batch::{MANY_REPLICAS, QueryAnswer, ask_range};
-use crate::observe::gather::gather;
+use crate::observe::batch::{MANY_REPLICAS, ask_range};
 use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, plan_for, pruned, reduced};
+use crate::refine::ranges::{answered_ranges, observations_at};
 use detect::{DetectionResult, PlannedQuery, QueryPurpose};
 use findings::request::SHORTEST_WINDOW;
 use findings::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
-use prom::{Answer, Prometheus, Row, Series};
+use prom::Prometheus;
 
 /// The number of steps of which one is queried in a large pool.
 const STEPS_OF_MANY: i64 = 4;
@@ -61,19 +60,11 @@ pub(crate) async fn trace(
     observed.queries += packs.len();
     let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline)).collect();
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;
-    let mut series: Vec<(usize, Arc<Answer<Series>>)> =
-        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
-    // A part that is missing for a while looks like a change.
-    series.retain(|(_, series)| series.incomplete().is_none());
-    series.sort_by_key(|(i, _)| *i);
-    let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>) =
-        series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
+    let answered = answered_ranges(&asks, &packs, answered);
     let moments: Vec<(Timestamp, Observations)> = range
         .steps()
         .map(|at| {
-            let answers: Vec<QueryAnswer> =
-                series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
-            let mut observations = gather(library, &observed.members, &asks, &answers).observations();
+            let mut observations = observations_at(library, &observed.members, &answered, at);
             for (signal, o) in &mut observations.signals {
                 o.baseline = observed.observations.signals.get(signal).and_then(|now| now.baseline);
             }
@@ -155,12 +146,6 @@ fn checks_to_trace(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let by_key: BTreeMap<String, &EvidenceResult> =
         telling.map(|e| (Observations::held_key(&e.signal, &e.when), e)).collect();
     by_key.into_values().cloned().collect()
-}
-
-pub(crate) fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
-    let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
-    let rows = series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? }));
-    rows.collect::<Answer<Row>>().with_missing(series.missing().cloned())
 }
 
 /// Returns the range with one of so many of its steps; the last one stays.

@@ -8,12 +8,11 @@ use jiff::Timestamp;
 
 use crate::observe::batch::{self, QueryAnswer};
 use crate::observe::gather::{Members, gather};
-use crate::refine::onset::rows_at;
 use detect::PlannedQuery;
 use findings::Observations;
 use knowledge::clock::Range;
 use knowledge::playbook::Library;
-use prom::{Answer, Prometheus, Series};
+use prom::{Answer, Prometheus, Row, Series};
 
 /// Queries and the series of their answers.
 pub(crate) type AnsweredRanges = (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>);
@@ -28,9 +27,18 @@ pub(crate) async fn query_ranges(
 ) -> AnsweredRanges {
     let packs = batch::pack(asks, 0);
     let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
-    let answered = join_all(answered).await;
+    answered_ranges(asks, &packs, join_all(answered).await)
+}
+
+/// Returns the complete answers of packs, in the order of the queries.
+pub(crate) fn answered_ranges(
+    asks: &[PlannedQuery],
+    packs: &[Vec<usize>],
+    answered: Vec<Vec<Option<Arc<Answer<Series>>>>>,
+) -> AnsweredRanges {
+    let answered = packs.iter().flatten().zip(answered.into_iter().flatten());
     let mut answered: Vec<(usize, Arc<Answer<Series>>)> =
-        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+        answered.filter_map(|(i, series)| Some((*i, series?))).collect();
     answered.retain(|(_, series)| series.incomplete().is_none());
     answered.sort_by_key(|(i, _)| *i);
     answered.into_iter().map(|(i, series)| (asks[i].clone(), series)).unzip()
@@ -46,4 +54,10 @@ pub(crate) fn observations_at(
     let rows = |series: &Arc<Answer<Series>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
     let answers: Vec<QueryAnswer> = series.iter().map(rows).collect();
     gather(library, members, asks, &answers).observations()
+}
+
+fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
+    let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
+    let rows = series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? }));
+    rows.collect::<Answer<Row>>().with_missing(series.missing().cloned())
 }

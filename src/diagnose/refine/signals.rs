@@ -30,20 +30,8 @@ pub async fn observe_signals(
     observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await
 }
 
-/// Evaluates a condition on one signal at the request's time, with the past that the request allows; the request's
-/// playbook is ignored. Returns the errors as well.
-pub async fn verify(
-    library: &Library,
-    prometheus: &Prometheus,
-    request: &Request,
-    signal: &str,
-    when: &Condition,
-) -> (EvidenceResult, Vec<String>) {
-    let (mut results, problems) = verify_all(library, prometheus, request, &[(signal, when)]).await;
-    (results.swap_remove(0), problems)
-}
-
-/// Does the work of [`verify`] for several conditions with shared queries; returns the results in their order.
+/// Evaluates conditions on signals at the request's time, with shared queries and the past that the request allows; the
+/// request's playbook is ignored. Returns the results in their order, and the errors.
 pub async fn verify_all(
     library: &Library,
     prometheus: &Prometheus,

@@ -40,7 +40,6 @@ struct Payload {
     #[serde(default)]
     version: String,
     group_key: String,
-    status: AlertStatus,
     #[serde(default)]
     receiver: String,
     alerts: Alerts,
@@ -48,8 +47,6 @@ struct Payload {
     truncated_alerts: u64,
     #[serde(default)]
     group_labels: Labels,
-    #[serde(default)]
-    common_annotations: Labels,
     #[serde(default, rename = "externalURL")]
     external_url: String,
     #[serde(default, rename = "notification_reason")]
@@ -89,15 +86,12 @@ impl AlertGroup {
             return Err(PayloadError::Empty);
         }
         let mut group = Self {
-            version: payload.version,
             group_key: payload.group_key,
-            status: payload.status,
             receiver: payload.receiver,
             alerts,
             left_out,
             truncated_alerts: payload.truncated_alerts.saturating_add(uncounted),
             group_labels: payload.group_labels,
-            common_annotations: payload.common_annotations,
             external_url: payload.external_url,
             notification_reason: payload.notification_reason,
             sender: None,
@@ -111,7 +105,6 @@ impl AlertGroup {
         let texts = [&mut self.group_key, &mut self.receiver, &mut self.external_url];
         texts.into_iter().chain(&mut self.notification_reason).for_each(text_without_nul);
         labels_without_nul(&mut self.group_labels);
-        labels_without_nul(&mut self.common_annotations);
         for alert in &mut self.alerts {
             text_without_nul(&mut alert.generator_url);
             text_without_nul(&mut alert.fingerprint);

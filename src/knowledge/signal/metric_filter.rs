@@ -1,13 +1,13 @@
 //! The metrics that an engine's queries read: what of a page is worth keeping.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use promql_parser::label::{METRIC_NAME, Matcher};
-use promql_parser::parser::{Expr, VectorSelector};
-use promql_parser::util::{ExprVisitor, walk_expr};
+use promql_parser::parser::VectorSelector;
 
 use super::{Engine, Fill, fill};
-use crate::promql::parse;
+use crate::promql::{parse, visit_selectors};
 
 /// The names of an engine's metrics, in every spelling.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ impl MetricFilter {
             let query = fill(query, &Fill { target: "job, instance", prefix, ..Fill::default() });
             // `check` names a query that does not parse.
             if let Ok(expr) = parse(&query) {
-                let Ok(_) = walk_expr(&mut filter, &expr);
+                visit_selectors(&expr, Duration::ZERO, &mut |selector, _| filter.add(selector));
             }
         }
         filter
@@ -49,19 +49,6 @@ impl MetricFilter {
                 self.patterns.push(of_name.cloned().collect());
             }
         }
-    }
-}
-
-impl ExprVisitor for MetricFilter {
-    type Error = std::convert::Infallible;
-
-    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
-        match expr {
-            Expr::VectorSelector(selector) => self.add(selector),
-            Expr::MatrixSelector(matrix) => self.add(&matrix.vs),
-            _ => {}
-        }
-        Ok(true)
     }
 }
 

@@ -241,14 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_label_value_stays_inside_its_quotes() {
-        let evil = "x\"} or vector(1) #\\\n";
-        let text = matchers(&[Matcher::one("namespace", evil)]);
-        assert_eq!(text, r#"namespace="x\"} or vector(1) #\\\n""#);
-        assert!(crate::promql::parse(&format!("up{{{text}}}")).is_ok());
-    }
-
-    #[test]
     fn a_replacement_character_is_escaped_because_prometheus_takes_it_for_broken_utf_8() {
         assert_eq!(matchers(&[Matcher::one("model", "a\u{fffd}b")]), r#"model="a\ufffdb""#);
         assert_eq!(choice(&["a\u{fffd}".to_owned(), "b".to_owned()]), r#""a\ufffd|b""#);
@@ -259,21 +251,6 @@ mod tests {
         let scope = matchers(&[Matcher::one("model", "f(a, ) $window $by , )")]);
         let query = fill("sum by (le, $by) (x{$scope})", &Fill { scope: &scope, ..Fill::default() });
         assert_eq!(query, r#"sum by (le) (x{model="f(a, ) $window $by , )"})"#);
-    }
-
-    #[test]
-    fn a_label_name_that_prometheus_cannot_match_is_left_out() {
-        assert_eq!(matchers(&[Matcher::one("service.name", "a"), Matcher::one("job", "b")]), r#"job="b""#);
-    }
-
-    #[test]
-    fn an_exporter_without_the_dimension_is_not_shut_out() {
-        let one = Matcher { or_absent: true, ..Matcher::one("exported_namespace", "a.b") };
-        assert_eq!(matchers(std::slice::from_ref(&one)), r#"exported_namespace=~"a\\.b|""#);
-        assert!(one.accepts(None) && one.accepts(Some("a.b")) && !one.accepts(Some("axb")));
-        let two = Matcher { values: vec!["a.b".to_owned(), "c".to_owned()], ..Matcher::one("model", "") };
-        assert_eq!(matchers(std::slice::from_ref(&two)), r#"model=~"a\\.b|c""#);
-        assert!(!two.accepts(None) && two.accepts(Some("c")));
     }
 
     #[test]

@@ -45,11 +45,8 @@ impl PagerClient {
         if !matches!(parsed.scheme(), "http" | "https") {
             bail!("pager `{name}`: `url` begins with https://");
         }
-        let http = reqwest::Client::builder()
+        let http = http_client::builder(Duration::from_secs(5))
             .timeout(CALL)
-            .connect_timeout(Duration::from_secs(5))
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
             .with_context(|| format!("pager `{name}`: cannot prepare the HTTP client"))?;
         Ok(Self { config: config.clone(), url, key, http })

@@ -86,11 +86,11 @@ impl Notifier {
         // An escalation does not wait for the diagnosis.
         if waits_for_diagnosis && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
-            return self.postpone(out, due, PostponeReason::Waits, "waiting for the diagnosis").await;
+            return self.store.postpone(out.work, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
         if escalation.is_none() && self.maintenance_of(incident).is_some() {
             let due = clock::after(now, LOOK_AGAIN_IN_MAINTENANCE);
-            return self.postpone(out, due, PostponeReason::Waits, "maintenance").await;
+            return self.store.postpone(out.work, due, PostponeReason::Waits, "maintenance").await;
         }
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use indexmap::IndexMap;
 use promql_parser::parser::{AggregateExpr, Expr, LabelModifier, Offset, VectorSelector, token};
 
-use super::ordered::Ordered;
 use super::value::{CountedRow, Evaluated, Key, grouped, is_counter, quantile_of};
 use super::{LOOKBACK, NAME, Points, Recorded};
 use crate::PromError::{self, NotEvaluated};
@@ -119,15 +119,14 @@ impl Evaluation<'_> {
                     (at - millis(of.range)).max(self.recorded.earliest()).max(at - STEPS_MOST.saturating_mul(step));
                 // Steps are counted from the end, so that the last one is the time that is asked about; the beginning is one
                 // too, for the first of two reads is there.
-                let mut series: Ordered<_, Vec<(i64, f64)>> = Ordered::default();
+                let mut series: IndexMap<_, Vec<(i64, f64)>> = IndexMap::new();
                 let beginning = Some(from).filter(|from| (at - from) % step != 0 && *from < at);
                 for time in beginning.into_iter().chain((0..=(at - from) / step).rev().map(|i| at - i * step)) {
                     for row in self.vector(&of.expr, time)? {
-                        series.of((row.name, row.labels)).push((time, row.value));
+                        series.entry((row.name, row.labels)).or_default().push((time, row.value));
                     }
                 }
-                let series = series.entries.into_iter();
-                Ok(series.map(|((name, labels), points)| Stretch { name, labels, points }).collect())
+                Ok(series.into_iter().map(|((name, labels), points)| Stretch { name, labels, points }).collect())
             }
             _ => Err(NotEvaluated(format!("`{expr}` is no range"))),
         }

@@ -7,18 +7,17 @@
 mod evaluate;
 mod functions;
 mod operators;
-mod ordered;
 mod value;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use indexmap::IndexMap;
 use promql_parser::parser::VectorSelector;
 
 use super::{Answer, PromError, Row};
 use knowledge::alert::Labels;
-use ordered::Ordered;
 use value::is_counter;
 
 /// The time for which a sample holds, in milliseconds. Source: Prometheus, `--query.lookback-delta`.
@@ -34,8 +33,9 @@ pub struct Recorded {
     metrics: BTreeMap<Arc<str>, Metric>,
 }
 
-/// The series of a metric by their labels.
-type Metric = Ordered<Arc<Labels>, Vec<(i64, f64)>>;
+/// The series of a metric by their labels, in the order in which they came: the same pages give the same answer, digit by
+/// digit.
+type Metric = IndexMap<Arc<Labels>, Vec<(i64, f64)>>;
 
 /// Samples of one series, in order.
 pub type Points<'a> = &'a [(i64, f64)];
@@ -52,7 +52,7 @@ impl Recorded {
             Some(metric) => metric,
             None => self.metrics.entry(name.into()).or_default(),
         };
-        let series = metric.of(labels);
+        let series = metric.entry(labels).or_default();
         for (at, value) in points {
             series.truncate(series.partition_point(|(time, _)| *time < at));
             series.push((at, value));
@@ -72,7 +72,7 @@ impl Recorded {
 
     /// Returns the series of a metric, each with its samples.
     pub fn series(&self, name: &str) -> impl Iterator<Item = (&Labels, Points<'_>)> {
-        let series = self.metrics.get(name).into_iter().flat_map(|metric| &metric.entries);
+        let series = self.metrics.get(name).into_iter().flatten();
         series.map(|(labels, points)| (&**labels, points.as_slice()))
     }
 
@@ -85,9 +85,7 @@ impl Recorded {
     /// Returns all series: name, labels and samples.
     pub fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Labels>, Points<'_>)> {
         let metrics = self.metrics.iter();
-        metrics.flat_map(|(name, series)| {
-            series.entries.iter().map(move |(labels, points)| (name, labels, points.as_slice()))
-        })
+        metrics.flat_map(|(name, series)| series.iter().map(move |(labels, points)| (name, labels, points.as_slice())))
     }
 
     /// Evaluates a query at a unix time in milliseconds.
@@ -120,8 +118,8 @@ impl Recorded {
             of_labels.iter().all(|m| m.is_match(value(&m.name)))
         };
         let metrics = self.metrics.iter().filter(move |(name, _)| named(name));
-        let series = metrics
-            .flat_map(|(name, series)| series.entries.iter().map(move |(labels, points)| (name, labels, points)));
+        let series =
+            metrics.flat_map(|(name, series)| series.iter().map(move |(labels, points)| (name, labels, points)));
         series
             .filter(move |(_, labels, _)| fits(labels))
             .map(|(name, labels, points)| (name, labels, points.as_slice()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::NAME;
-use super::ordered::Ordered;
+use indexmap::IndexMap;
 use knowledge::alert::Labels;
 
 /// The least number of events that make a share or a quantile. Prometheus has no such limit, and its windows hold more.
@@ -80,14 +80,14 @@ pub(super) fn is_counter(name: &str) -> bool {
     ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end))
 }
 
-/// Groups rows by a key.
+/// Groups rows by a key, in the order of the rows.
 pub(super) fn grouped<'r>(
     rows: &'r [CountedRow],
     key: impl Fn(&'r CountedRow) -> Key<'r>,
-) -> Vec<(Key<'r>, Vec<&'r CountedRow>)> {
-    let mut groups: Ordered<Key<'r>, Vec<&'r CountedRow>> = Ordered::default();
-    rows.iter().for_each(|row| groups.of(key(row)).push(row));
-    groups.entries
+) -> IndexMap<Key<'r>, Vec<&'r CountedRow>> {
+    let mut groups: IndexMap<_, Vec<_>> = IndexMap::new();
+    rows.iter().for_each(|row| groups.entry(key(row)).or_default().push(row));
+    groups
 }
 
 /// Returns the quantile of unordered values, as `quantile` and `quantile_over_time` compute it.

@@ -146,10 +146,10 @@ impl PagesConfig {
                 Allowed::Host(name) => bail!(
                     "`pages.proxy_from: {name}` is a host's name: a connection has an address only; write it like 10.0.0.7"
                 ),
-                Allowed::Network(_, 0) => bail!(
+                Allowed::Network(network) if network.prefix_len() == 0 => bail!(
                     "`pages.proxy_from` with every address in it would let everybody send any name: name the proxy's own address"
                 ),
-                Allowed::Network(..) => {}
+                Allowed::Network(_) => {}
             }
         }
         Ok(())

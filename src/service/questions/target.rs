@@ -8,7 +8,7 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 
 use super::pools::{NoTarget, PoolList, TargetMatch};
-use detect::{data_elsewhere, detection, known_names, last_day};
+use detect::{data, detection, known_names, last_day};
 use diagnose::health::{DIMENSIONS, HealthSource};
 use findings::{DataSpan, Scope};
 use knowledge::alert::Labels;
@@ -41,9 +41,9 @@ pub async fn find(
         return Err(error.into());
     }
     if list.places.is_empty() {
-        let whole_scope = Scope::default();
-        let spans = clients.iter().map(|prometheus| data_elsewhere(library, prometheus, &whole_scope, at, deadline));
-        if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().flatten().next() {
+        let (whole_scope, until) = (Scope::default(), Instant::now() + deadline);
+        let spans = clients.iter().map(|prometheus| data(library, prometheus, &whole_scope, at, until));
+        if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().find_map(|(span, _)| span) {
             bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
         }
     }

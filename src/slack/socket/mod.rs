@@ -6,14 +6,13 @@
 
 mod connection;
 mod dial;
-mod pause;
 
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper_util::client::proxy::matcher::Matcher;
-use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -22,8 +21,7 @@ use tracing::{debug, error, info, warn};
 
 use super::{Ack, Slack, SlackError, SlackRequest};
 use connection::{ConnectionEnd, ConnectionEvent, SocketConnection};
-use knowledge::clock;
-use pause::Pause;
+use knowledge::clock::Backoff;
 use telemetry::Metrics;
 
 /// Envelopes handled concurrently over all connections; further ones are acknowledged and dropped.
@@ -32,6 +30,10 @@ const AT_ONCE: usize = 256;
 const STAGGER: Duration = Duration::from_millis(200);
 /// The lifetime from which a connection resets the backoff.
 const GOOD: Duration = Duration::from_secs(30);
+/// The pauses while the failure may be transient.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
+/// The pause while only a person can fix the failure.
+const SLOW: Duration = Duration::from_secs(60);
 
 /// Timeouts and intervals; the defaults follow from Slack's limit of 3 seconds and from its silent connection losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +69,6 @@ pub struct SocketStatus {
     pub connected: u32,
     /// Configured connections.
     pub wanted: u32,
-    /// The time of the last change of `connected`; `None` before the first.
-    pub since: Option<Timestamp>,
     /// The reason why the last connection ended or failed; `None` once all are connected.
     pub error: Option<String>,
 }
@@ -83,7 +83,7 @@ pub struct SocketState {
 impl SocketState {
     /// Creates the state before the first connection.
     pub fn new(wanted: u32, metrics: Arc<Metrics>) -> Self {
-        let status = SocketStatus { connected: 0, wanted, since: None, error: None };
+        let status = SocketStatus { connected: 0, wanted, error: None };
         Self { status: Arc::new(watch::Sender::new(status)), metrics }
     }
 
@@ -101,7 +101,6 @@ impl SocketState {
     fn changed(&self, change: impl FnOnce(u32) -> u32) {
         self.status.send_modify(|status| {
             status.connected = change(status.connected);
-            status.since = Some(clock::now());
             if status.connected >= status.wanted {
                 status.error = None;
             }
@@ -190,7 +189,7 @@ where
     A: Future<Output = Ack> + Send + 'static,
 {
     let state = shared.socket.state.clone();
-    let mut pause = Pause::default();
+    let mut tries = 0;
     let mut wait = STAGGER * slot;
     // The connection with an announced end; it is read until its successor is ready.
     let mut old: Option<CancellationToken> = None;
@@ -236,19 +235,27 @@ where
             }
         };
         if began.elapsed() >= GOOD {
-            pause = Pause::default();
+            tries = 0;
         }
+        let pause = jittered(PAUSES.pause(tries));
         wait = match end {
             ConnectionEnd::Stopped => return,
             ConnectionEnd::Refresh if began.elapsed() >= GOOD => Duration::ZERO,
-            ConnectionEnd::Refresh => pause.next(),
-            ConnectionEnd::TooMany => pause.at_least(Duration::from_secs(10)),
-            ConnectionEnd::Wait(at_least) => pause.at_least(at_least),
-            ConnectionEnd::Lost(_) => pause.next(),
-            ConnectionEnd::Refused(_) | ConnectionEnd::Disabled => pause.slow(),
+            ConnectionEnd::Refresh | ConnectionEnd::Lost(_) => pause,
+            ConnectionEnd::TooMany => pause + Duration::from_secs(10),
+            ConnectionEnd::Wait(at_least) => pause + at_least,
+            ConnectionEnd::Refused(_) | ConnectionEnd::Disabled => jittered(SLOW),
         };
+        tries += u32::from(!wait.is_zero());
         log_disconnect(&state, slot, &end, wait);
     }
+}
+
+/// Returns between half and all of a pause, so that clients do not reconnect together.
+fn jittered(whole: Duration) -> Duration {
+    // The keys of a new `RandomState` are random.
+    let random = RandomState::new().build_hasher().finish() % 1_000;
+    whole / 2 + whole.mul_f64(random as f64 / 2_000.0)
 }
 
 /// Logs a new failure as a warning or error, repetitions at debug level.
@@ -296,4 +303,16 @@ pub async fn probe(slack: &Slack, app_token: &SecretString) -> Result<(), String
         connection::greeted(line).await
     };
     tokio::time::timeout(timing.open, hello).await.map_err(|_| "no hello came over the WebSocket".to_owned())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_have_bounds_and_differ() {
+        let pauses: Vec<Duration> = (0..20).map(|_| jittered(SLOW)).collect();
+        assert!(pauses.iter().all(|pause| (SLOW / 2..=SLOW).contains(pause)), "{pauses:?}");
+        assert!(pauses.windows(2).any(|two| two[0] != two[1]), "{pauses:?}");
+    }
 }

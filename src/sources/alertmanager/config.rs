@@ -45,18 +45,8 @@ impl fmt::Debug for Config {
 impl Config {
     /// Returns the address for requests, and the address for display: without user and password.
     pub(super) fn address(&self) -> Result<(String, String), AlertmanagerError> {
-        let wrong = || {
-            let text = "`alertmanagers:` has an `url` that is no address: write it like http://alertmanager:9093";
-            AlertmanagerError::Configuration(text.to_owned())
-        };
-        let mut url = url::Url::parse(&self.url).map_err(|_| wrong())?;
-        if !url.scheme().starts_with("http") || !url.has_host() {
-            return Err(wrong());
-        }
-        // Both fail only for addresses that cannot have a user.
-        let _ = url.set_password(None);
-        let _ = url.set_username("");
-        Ok((self.url.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
+        let wrong = "`alertmanagers:` has an `url` that is no address: write it like http://alertmanager:9093";
+        http_client::split_address(&self.url).ok_or_else(|| AlertmanagerError::Configuration(wrong.to_owned()))
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, AlertmanagerError> {

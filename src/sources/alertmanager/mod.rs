@@ -113,12 +113,9 @@ impl Alertmanager {
     /// When the address is malformed or a secret cannot be read.
     pub fn new(config: &Config) -> Result<Self, AlertmanagerError> {
         let (base, url) = config.address()?;
-        let http = reqwest::Client::builder()
+        let http = http_client::builder(Duration::from_secs(2))
             .default_headers(config.headers()?)
             .timeout(CALL_TIMEOUT)
-            .connect_timeout(Duration::from_secs(2))
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| AlertmanagerError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
         Ok(Self { url, labels: config.labels.clone(), base, http })

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -10,8 +11,8 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub enum Allowed {
-    /// A network: its address and the prefix length.
-    Network(IpAddr, u8),
+    /// A network.
+    Network(IpNet),
     /// A host name, whatever address it resolves to, except those that are always refused.
     Host(String),
 }
@@ -20,18 +21,10 @@ impl TryFrom<String> for Allowed {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text.as_str(), None),
-        };
-        match (address.parse::<IpAddr>(), bits) {
-            (Ok(address), None) => Ok(Self::Network(address, width(address))),
-            (Ok(address), Some(bits)) => match bits.parse::<u8>() {
-                Ok(bits) if bits <= width(address) => Ok(Self::Network(address, bits)),
-                _ => Err(format!("`{text}` is no network: after `/` stand at most {} bits", width(address))),
-            },
-            (Err(_), None) if is_host(address) => Ok(Self::Host(address.to_ascii_lowercase())),
-            (Err(_), _) => Err(format!("`{text}` is no network, address or host: write it like 10.0.0.0/8")),
+        match text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)) {
+            Ok(network) => Ok(Self::Network(network)),
+            Err(_) if is_host(&text) => Ok(Self::Host(text.to_ascii_lowercase())),
+            Err(_) => Err(format!("`{text}` is no network, address or host: write it like 10.0.0.0/8")),
         }
     }
 }
@@ -40,14 +33,10 @@ impl Allowed {
     /// Returns true if the address is in this network; a host name holds none, since it would have to be resolved.
     pub fn holds(&self, address: IpAddr) -> bool {
         match self {
-            Self::Network(network, bits) => contains(*network, *bits, address.to_canonical()),
+            Self::Network(network) => network.contains(&address.to_canonical()),
             Self::Host(_) => false,
         }
     }
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }
 
 fn is_host(text: &str) -> bool {
@@ -57,14 +46,9 @@ fn is_host(text: &str) -> bool {
 /// Returns the default allow-list: private networks. Loopback is not among them, because a learnt loopback address
 /// means the loopback of another machine.
 pub(super) fn private() -> Vec<Allowed> {
-    let v4 = |a, b, bits| Allowed::Network(IpAddr::V4(Ipv4Addr::new(a, b, 0, 0)), bits);
-    vec![
-        v4(10, 0, 8),
-        v4(172, 16, 12),
-        v4(192, 168, 16),
-        v4(100, 64, 10),
-        Allowed::Network(IpAddr::V6(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0)), 7),
-    ]
+    let v4 = |a, b, bits| Allowed::Network(Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), bits).into());
+    let v6 = Ipv6Net::new_assert(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7);
+    vec![v4(10, 0, 8), v4(172, 16, 12), v4(192, 168, 16), v4(100, 64, 10), Allowed::Network(v6.into())]
 }
 
 /// Returns true if `address`, which `host` resolves to, may be read.
@@ -72,7 +56,7 @@ pub(super) fn permits(allowed: &[Allowed], host: &str, address: IpAddr) -> bool 
     let address = address.to_canonical();
     !never(address)
         && allowed.iter().any(|entry| match entry {
-            Allowed::Network(network, bits) => contains(*network, *bits, address),
+            Allowed::Network(network) => network.contains(&address),
             Allowed::Host(name) => name.eq_ignore_ascii_case(host.trim_end_matches('.')),
         })
 }
@@ -92,15 +76,6 @@ fn never(address: IpAddr) -> bool {
             let metadata = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
             v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast() || v6 == metadata
         }
-    }
-}
-
-fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
-    let leading = |all: u128, width: u8| all.checked_shr(u32::from(width - bits.min(width))).unwrap_or(0);
-    match (network, address) {
-        (IpAddr::V4(n), IpAddr::V4(a)) => leading(u128::from(n.to_bits()), 32) == leading(u128::from(a.to_bits()), 32),
-        (IpAddr::V6(n), IpAddr::V6(a)) => leading(n.to_bits(), 128) == leading(a.to_bits(), 128),
-        _ => false,
     }
 }
 

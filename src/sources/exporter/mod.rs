@@ -19,6 +19,7 @@ pub use aiperf::{BenchmarkError, RecordedPage, no_pages, read_line};
 pub use allow::Allowed;
 pub use config::{Config, ConfiguredExporter};
 use findings::ExporterTarget;
+use http_client::{ResponseBodyError, media_type, read_body};
 pub use page::{Sample, parse};
 
 /// Timeout of one page.
@@ -124,14 +125,11 @@ impl ExporterReader {
     /// If the HTTP client cannot be created.
     pub fn new(allow: &[Allowed]) -> Result<Self, reqwest::Error> {
         let allowed: Arc<[Allowed]> = allow.into();
-        let http = reqwest::Client::builder()
-            .connect_timeout(PAGE_WITHIN / 2)
-            .redirect(reqwest::redirect::Policy::none())
+        let http = http_client::builder(PAGE_WITHIN / 2)
             // A proxy would connect to addresses that are not checked here.
             .no_proxy()
             .dns_resolver(AllowedOnly(Arc::clone(&allowed)))
             .pool_max_idle_per_host(1)
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()?;
         Ok(Self { http, allowed, running: Arc::new(Semaphore::new(AT_ONCE)) })
     }
@@ -204,25 +202,20 @@ impl ExporterReader {
         if status.is_redirection() {
             return Err(ExporterError::Redirect);
         }
-        let content_type = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media =
-            content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
-        let mut bytes = Vec::new();
-        if !status.is_success() {
+        let (media, status) = (media_type(response.headers()), status.as_u16());
+        if !response.status().is_success() {
+            let mut bytes = Vec::new();
             // The body of an error may explain it, but is not worth a longer wait.
             if let Ok(Ok(Some(chunk))) = tokio::time::timeout(REASON_WITHIN, response.chunk()).await {
                 bytes.extend(chunk.iter().take(REASON_BYTES));
             }
-            return Ok(HttpResponse { status: status.as_u16(), media, bytes, at: Instant::now() });
+            return Ok(HttpResponse { status, media, bytes, at: Instant::now() });
         }
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if bytes.len() + chunk.len() > most => return Err(ExporterError::TooLarge(most)),
-                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                Ok(None) => return Ok(HttpResponse { status: status.as_u16(), media, bytes, at: Instant::now() }),
-                Err(_) => return Err(ExporterError::NotMetrics("the answer breaks off".to_owned())),
-            }
-        }
+        let bytes = read_body(response, most).await.map_err(|error| match error {
+            ResponseBodyError::TooLarge(most) => ExporterError::TooLarge(most),
+            ResponseBodyError::Broken(_) => ExporterError::NotMetrics("the answer breaks off".to_owned()),
+        })?;
+        Ok(HttpResponse { status, media, bytes, at: Instant::now() })
     }
 }
 

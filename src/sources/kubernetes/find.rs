@@ -231,7 +231,7 @@ fn select(pods: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, 
             names.iter().filter(|name| !existing.contains(*name)).filter_map(|n| stem(n)).collect();
         let owners: BTreeSet<&Owner> = named.iter().filter_map(|(_, owner)| owner.as_ref()).collect();
         let labels: BTreeSet<_> = named.iter().map(|(pod, _)| (&pod.namespace, lasting(pod))).collect();
-        let workloads: BTreeSet<_> = named.iter().flat_map(|(pod, _)| workloads(pod)).collect();
+        let workloads: BTreeSet<_> = named.iter().flat_map(|(pod, _)| workloads_of(pod)).collect();
         let related = |(pod, owner): &(Pod, Option<Owner>)| {
             owner.as_ref().is_some_and(|owner| owners.contains(owner))
                 || (!lasting(pod).is_empty() && labels.contains(&(&pod.namespace, lasting(pod))))
@@ -264,10 +264,6 @@ fn workloads_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, &str)> {
         let name = pod.labels.get(NAME).filter(|_| value == LLM_SERVICE)?;
         Some((pod.namespace.as_str(), NAME, name.as_str()))
     })
-}
-
-fn workloads(pod: &Pod) -> Vec<(&str, &str, &str)> {
-    workloads_of(pod).collect()
 }
 
 /// Returns the owner's name in a pod's name, as controllers build it: `llama-7d9c5b4f6-x2x9k`, `llama-0`.

@@ -266,14 +266,6 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_log_the_last_whole_lines_are_kept() {
-        let mut tail = Tail::new(8);
-        ["aaaa\nbb", "bb\ncc", "cc\n"].into_iter().for_each(|piece| tail.take(piece.as_bytes()));
-        assert!(tail.is_cut());
-        assert_eq!(tail.text(), "cccc\n");
-    }
-
-    #[test]
     fn bytes_that_are_no_text_do_no_harm() {
         let mut tail = Tail::new(100);
         tail.take(b"a\xff\xfeb\n");

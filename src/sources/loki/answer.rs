@@ -158,18 +158,4 @@ mod tests {
             assert!(matches!(read(odd), Err(LokiError::NotLoki(_))), "{}", String::from_utf8_lossy(odd));
         }
     }
-
-    #[test]
-    fn the_youngest_lines_stay_when_there_are_too_many_and_the_log_says_that_it_is_cut() {
-        let stream = |pod: &str, times: &[i64]| LogStream {
-            labels: [("pod".to_owned(), pod.to_owned())].into(),
-            entries: times.iter().map(|at| Entry { at: *at, line: format!("line {at}") }).collect(),
-        };
-        let mut gathered = Gathered::default();
-        gathered.add(vec![stream("a", &[8, 2]), stream("b", &[9, 1])], "pod", &BTreeSet::new());
-        let logs = gathered.logs(14, false);
-        let texts: Vec<&str> = logs.iter().map(|log| log.text.as_str()).collect();
-        assert_eq!(texts, ["1970-01-01T00:00:00.000000008Z line 8\n", "1970-01-01T00:00:00.000000009Z line 9\n"]);
-        assert!(logs.iter().all(|log| log.cut));
-    }
 }

@@ -57,24 +57,11 @@ impl fmt::Debug for Config {
 impl Config {
     /// Returns the address for requests, and the address for display: without user and password.
     pub(super) fn address(&self) -> Result<(String, String), LokiError> {
-        let wrong = || {
-            let text = "`loki:` has an `url` that is no address: write it like http://loki-gateway:3100";
-            LokiError::Configuration(text.to_owned())
-        };
-        let mut url = url::Url::parse(&self.url).map_err(|_| wrong())?;
-        if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
-            return Err(wrong());
-        }
-        url.set_query(None);
-        url.set_fragment(None);
-        let request_url = url.to_string();
-        // Both fail only for addresses that cannot have a user.
-        let _ = url.set_password(None);
-        let _ = url.set_username("");
-        Ok((request_url.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
+        let wrong = "`loki:` has an `url` that is no address: write it like http://loki-gateway:3100";
+        http_client::split_address(&self.url).ok_or_else(|| LokiError::Other(wrong.to_owned()))
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, LokiError> {
-        headers(&self.headers, self.bearer_token_file.as_deref()).map_err(LokiError::Configuration)
+        headers(&self.headers, self.bearer_token_file.as_deref()).map_err(LokiError::Other)
     }
 }

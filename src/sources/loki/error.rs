@@ -9,40 +9,15 @@ const ERROR_CHARS: usize = 300;
 /// The reason why Loki returned no logs.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LokiError {
-    /// The configuration cannot be used.
-    #[error("{0}")]
-    Configuration(String),
-    /// No answer was received.
-    #[error("Loki cannot be reached: {0}")]
-    Unreachable(String),
     /// The query took longer than its deadline.
     #[error("Loki did not answer in time")]
     Late,
     /// Loki requires a tenant.
     #[error("Loki wants a tenant: set `X-Scope-OrgID` in `headers` of `loki:`")]
     NoTenant,
-    /// Loki refuses the credentials.
-    #[error("Loki refuses us (HTTP {0}): set `bearer_token_file` or `headers` of `loki:`, or check their values")]
-    NotAllowed(u16),
     /// One of Loki's limits was exceeded.
     #[error("Loki's limits do not allow it: {0}; ask for a shorter time, or raise the limit there")]
     Limit(String),
-    /// Loki is overloaded.
-    #[error("Loki has too much to do (HTTP {status}): {said}")]
-    Busy {
-        /// The HTTP status.
-        status: u16,
-        /// Loki's error text.
-        said: String,
-    },
-    /// Loki refused the query or failed.
-    #[error("Loki answered HTTP {status}: {said}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// Loki's error text.
-        said: String,
-    },
     /// The answer does not come from Loki.
     #[error("the answer is not Loki's: {0}; `url` of `loki:` is the address without /loki/api/v1")]
     NotLoki(String),
@@ -54,16 +29,9 @@ pub enum LokiError {
         /// The number of lines in the query.
         lines: u64,
     },
-    /// The streams have other labels.
-    #[error("Loki has no streams with the label `{label}`: set `{key}` of `loki:` to one of {known}")]
-    NoSuchLabel {
-        /// The label used in the query.
-        label: String,
-        /// The configuration key of that label.
-        key: &'static str,
-        /// The labels that exist.
-        known: String,
-    },
+    /// The configuration cannot be used, or Loki cannot be reached, refuses or fails.
+    #[error("{0}")]
+    Other(String),
     /// Some logs were received, others were not.
     #[error("some logs are missing ({missing}): {why}", missing = .missing.join(", "))]
     Partly {
@@ -91,7 +59,7 @@ impl LokiError {
         }
         match error.is_body() || error.is_decode() {
             true => Self::NotLoki(format!("it breaks off: {}", innermost(&error.without_url()))),
-            false => Self::Unreachable(unreachable_reason(&error)),
+            false => Self::Other(format!("Loki cannot be reached: {}", unreachable_reason(&error))),
         }
     }
 
@@ -102,18 +70,20 @@ impl LokiError {
         let text: String = words.join(" ").chars().filter(|c| !c.is_control()).take(ERROR_CHARS).collect();
         let lower = text.to_ascii_lowercase();
         let limits = ["max entries limit", "exceeds the limit", "max_query", "max query", "limit exceeded"];
+        let busy = || Self::Other(format!("Loki has too much to do (HTTP {status}): {text}"));
+        let refused = |said: &str| Self::Other(format!("Loki answered HTTP {status}: {said}"));
         match status {
             _ if lower.contains("no org id") => Self::NoTenant,
-            401 | 403 => Self::NotAllowed(status),
-            429 => Self::Busy { status, said: text },
+            401 | 403 => Self::Other(format!(
+                "Loki refuses us (HTTP {status}): set `bearer_token_file` or `headers` of `loki:`, or check their values"
+            )),
+            429 => busy(),
             300..=399 => Self::NotLoki(format!("it is a redirect (HTTP {status}), which is not followed")),
             404 | 405 => Self::NotLoki(format!("HTTP {status} for /loki/api/v1/query_range")),
             _ if limits.iter().any(|limit| lower.contains(limit)) => Self::Limit(text),
-            _ if lower.contains("too many outstanding requests") => Self::Busy { status, said: text },
-            _ if media == "text/html" || text.is_empty() => {
-                Self::Refused { status, said: "it does not say why".to_owned() }
-            }
-            _ => Self::Refused { status, said: text },
+            _ if lower.contains("too many outstanding requests") => busy(),
+            _ if media == "text/html" || text.is_empty() => refused("it does not say why"),
+            _ => refused(&text),
         }
     }
 }

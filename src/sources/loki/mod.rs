@@ -14,6 +14,7 @@ use serde::Deserialize;
 use answer::{Entry, Gathered};
 pub use config::Config;
 pub use error::LokiError;
+use http_client::{ResponseBodyError, media_type, read_beginning, read_body};
 use knowledge::alert::Labels;
 use knowledge::signal::any_of;
 use logs::{HEAD_BYTES, Log, joined};
@@ -64,14 +65,10 @@ impl Loki {
     /// When the address or a header is malformed, or a secret cannot be read.
     pub fn new(config: &Config) -> Result<Self, LokiError> {
         let (base, url) = config.address()?;
-        let http = reqwest::Client::builder()
+        let http = http_client::builder(Duration::from_secs(3))
             .default_headers(config.headers()?)
-            .connect_timeout(Duration::from_secs(3))
-            // Redirects would send the token to another server.
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|e| LokiError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
+            .map_err(|e| LokiError::Other(format!("cannot prepare the HTTP client: {e}")))?;
         let (namespace, pod) = (config.namespace.clone(), config.pod.clone());
         Ok(Self { url, labels: config.labels.clone(), base, namespace, pod, http })
     }
@@ -149,7 +146,7 @@ impl Loki {
             [any_of(&self.namespace, &namespace), any_of(&self.pod, pods)].into_iter().flatten().collect();
         match parts.is_empty() {
             false => Ok(format!("{{{}}}", parts.join(","))),
-            true => Err(LokiError::Configuration(
+            true => Err(LokiError::Other(
                 "Loki is asked by namespace and pod, and neither is known, or `namespace` and `pod` of `loki:` are no \
                  label names"
                     .to_owned(),
@@ -256,7 +253,10 @@ impl Loki {
             None => Ok(()),
             Some((label, key)) => {
                 let first_labels: Vec<&str> = answer.data.iter().map(String::as_str).take(20).collect();
-                Err(LokiError::NoSuchLabel { label: label.clone(), key, known: first_labels.join(", ") })
+                let known = first_labels.join(", ");
+                Err(LokiError::Other(format!(
+                    "Loki has no streams with the label `{label}`: set `{key}` of `loki:` to one of {known}"
+                )))
             }
         }
     }
@@ -266,27 +266,16 @@ impl Loki {
         let lines = query.iter().find(|(name, _)| *name == "limit").and_then(|(_, n)| n.parse().ok()).unwrap_or(0);
         let call = async {
             let request = self.http.get(format!("{}/loki/api/v1/{what}", self.base)).query(query);
-            let mut response = request.send().await.map_err(LokiError::of)?;
-            let status = response.status();
-            let content_type =
-                response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            let media =
-                content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
-            let most = if status.is_success() { ANSWER_BYTES } else { REFUSAL_BYTES };
-            let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(LokiError::of)? {
-                body.extend_from_slice(&chunk);
-                if body.len() > most {
-                    match status.is_success() {
-                        true => return Err(LokiError::TooLarge { bytes: most, lines }),
-                        false => break,
-                    }
-                }
+            let response = request.send().await.map_err(LokiError::of)?;
+            let (status, media) = (response.status(), media_type(response.headers()));
+            if !status.is_success() {
+                let body = read_beginning(response, REFUSAL_BYTES).await;
+                return Err(LokiError::refused(status.as_u16(), &media, &body));
             }
-            match status.is_success() {
-                true => Ok(body),
-                false => Err(LokiError::refused(status.as_u16(), &media, &body)),
-            }
+            read_body(response, ANSWER_BYTES).await.map_err(|error| match error {
+                ResponseBodyError::TooLarge(bytes) => LokiError::TooLarge { bytes, lines },
+                ResponseBodyError::Broken(error) => LokiError::of(error),
+            })
         };
         tokio::time::timeout_at(until.into(), call).await.unwrap_or(Err(LokiError::Late))
     }

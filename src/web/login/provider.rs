@@ -112,12 +112,7 @@ pub(crate) struct Provider {
 impl Provider {
     pub(super) fn new(config: &OidcConfig, public_url: &str) -> anyhow::Result<Self> {
         let redirect = format!("{}/login/callback", public_url.trim_end_matches('/'));
-        let http = reqwest::Client::builder()
-            .timeout(CALL)
-            .connect_timeout(CALL)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
-            .build();
+        let http = http_client::builder(CALL).timeout(CALL).build();
         Ok(Self {
             secret: config.client_secret_file.as_deref().map(secret).transpose()?,
             redirect: RedirectUrl::new(redirect).context("`public_url` is no address")?,

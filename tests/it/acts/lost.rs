@@ -70,7 +70,7 @@ fn shown(failure: Failure, then: impl AsyncFnOnce(&Bench)) {
         deliver(&bench, 0).await;
         let incident = bench.store.incident(&id).await.unwrap().unwrap();
         bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
-        bench.store.queue_picture(&id, "longer-prompts", clock::now()).await.unwrap();
+        bench.store.queue_picture(&id, clock::now()).await.unwrap();
         bench.slack.fail_next("files.completeUploadExternal", failure, 1);
         deliver(&bench, 5).await;
         then(&bench).await;

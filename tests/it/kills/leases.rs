@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{PostponeReason, Storm};
+use store::{PendingWork, PostponeReason, Storm};
 
 use crate::admission::CALM;
 use crate::running::CHANNEL;
@@ -22,9 +22,12 @@ async fn what_a_killed_process_tried_again_is_due_at_the_start_and_a_pause_betwe
         admit(store, "B", "firing", &storm, 1).await;
         store.queue_change(&id, CHANNEL, at(1)).await.unwrap();
         let (messages, digests, posts) = take(store, 2).await;
-        store.postpone(&messages[0], at(3), PostponeReason::Failed, "reset").await.unwrap();
-        store.digest_postponed(&digests[0], at(3), PostponeReason::Failed, "reset").await.unwrap();
-        store.post_postponed(&posts[0], at(3), PostponeReason::Failed, "reset").await.unwrap();
+        store
+            .postpone(&PendingWork::Message(messages[0].clone()), at(3), PostponeReason::Failed, "reset")
+            .await
+            .unwrap();
+        store.postpone(&PendingWork::Digest(digests[0].clone()), at(3), PostponeReason::Failed, "reset").await.unwrap();
+        store.postpone(&PendingWork::Post(posts[0].clone()), at(3), PostponeReason::Failed, "reset").await.unwrap();
         let (messages, digests, posts) = take(store, 3).await;
         assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1));
     }
@@ -34,9 +37,11 @@ async fn what_a_killed_process_tried_again_is_due_at_the_start_and_a_pause_betwe
         next.release(at(5)).await.unwrap();
         let (messages, digests, posts) = take(&next, 6).await;
         assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1), "due at the start");
-        next.postpone(&messages[0], at(60), PostponeReason::Failed, "reset").await.unwrap();
-        next.digest_postponed(&digests[0], at(60), PostponeReason::Failed, "reset").await.unwrap();
-        next.post_postponed(&posts[0], at(60), PostponeReason::Failed, "reset").await.unwrap();
+        next.postpone(&PendingWork::Message(messages[0].clone()), at(60), PostponeReason::Failed, "reset")
+            .await
+            .unwrap();
+        next.postpone(&PendingWork::Digest(digests[0].clone()), at(60), PostponeReason::Failed, "reset").await.unwrap();
+        next.postpone(&PendingWork::Post(posts[0].clone()), at(60), PostponeReason::Failed, "reset").await.unwrap();
         next.release(at(7)).await.unwrap();
         assert_eq!(next.waiting(at(59), 9).await.unwrap(), [], "the pause goes on");
         assert_eq!(next.waiting(at(60), 9).await.unwrap().len(), 3);

@@ -79,7 +79,7 @@ fn odd_histograms_have_the_quantiles_that_prometheus_finds_in_them() {
         let (library, prometheus) = (with_everything(), client(&server.url));
         let mut request = request(EVERYTHING, &[("namespace", "odd")], END);
         (request.window, request.since) = (Duration::from_secs(300), Some(at(END)));
-        let seen = diagnose::observe(&library, &prometheus, &request).await;
+        let seen = diagnose::observe(&library, &prometheus, &request, None).await;
         let replicas: Vec<&str> =
             seen.observations.signals["ttft_p99"].replicas.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(replicas, ["all-above", "even", "falling", "other-bounds"]);

@@ -127,7 +127,7 @@ fn a_sites_own_labels_find_the_pool_that_the_shipped_ones_miss() {
     library.put_first(&BTreeMap::from([("vllm".to_owned(), own)])).unwrap();
     let mut request = request(EVERYTHING, &labels, slot(SLOT) + 60);
     request.window = WINDOW;
-    let seen = run(observe(&library, shared(), &request));
+    let seen = run(observe(&library, shared(), &request, None));
     assert_eq!(
         (seen.observations.pool.as_slice(), &seen.detection.notes),
         (&["tiny-llama".to_owned()][..], &Vec::new())

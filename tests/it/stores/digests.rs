@@ -36,7 +36,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         let expected = [(&ids[1], Some(called)), (&ids[2], None)]
             .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));
         assert_eq!(places, expected.into());
-        store.digest_postponed(digest, at(2), PostponeReason::Failed, "busy").await.unwrap();
+        store.postpone(&PendingWork::Digest(digest.clone()), at(2), PostponeReason::Failed, "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
         let (_, digests, _) = take(&store, 3).await;
         assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));
@@ -101,7 +101,7 @@ async fn a_critical_incident_that_joins_a_digest_is_due_within_two_seconds_but_f
         store.digest_delivered(&digests[0], &there("5.5"), 2, &shown, next).await.unwrap();
         let (_, digests, _) = take(&store, now + 20).await;
         // What Slack refuses keeps its pause, whatever joins.
-        store.digest_postponed(&digests[0], next, PostponeReason::Failed, "busy").await.unwrap();
+        store.postpone(&PendingWork::Digest(digests[0].clone()), next, PostponeReason::Failed, "busy").await.unwrap();
         admit(&store, "E", "firing", &storm, now + 20).await;
         admit(&store, "F", "firing", &storm, now + 21).await;
         assert_eq!(due(&store, now + 30).await, 0);
@@ -119,7 +119,10 @@ async fn a_channel_that_accepts_again_makes_digests_due_that_failed_also_those_t
         }
         let (_, digests, _) = take(&store, now).await;
         let next = at(now) + SignedDuration::from_secs(600);
-        store.digest_postponed(&digests[0], next, PostponeReason::Failed, "is_archived").await.unwrap();
+        store
+            .postpone(&PendingWork::Digest(digests[0].clone()), next, PostponeReason::Failed, "is_archived")
+            .await
+            .unwrap();
         store.refused(CHANNEL, "is_archived", at(now)).await.unwrap();
         admit(&store, "C", "firing", &storm, now).await;
         assert_eq!(due(&store, now + 20).await, 0);

@@ -101,7 +101,10 @@ async fn a_summary_is_taken_by_one_until_it_is_posted_and_its_lease_ends_with_it
         // It died: the message may exist, so that it is searched for.
         let again = taken(other, now + 70).await.unwrap();
         assert_eq!(again.began, Some(at(now)));
-        other.weekly_postponed(&again, at(now + 100), PostponeReason::Failed, "no answer").await.unwrap();
+        other
+            .postpone(&PendingWork::SummaryPost(again.clone()), at(now + 100), PostponeReason::Failed, "no answer")
+            .await
+            .unwrap();
         assert_eq!(store.next_due(at(now + 80)).await.unwrap().1, Some(at(now + 100).as_millisecond()));
         let hour = std::time::Duration::from_secs(3_600);
         let longest = LongestWaits { diagnosis: hour, delivery: hour, followup: hour, duplicate_check: hour };
@@ -130,7 +133,10 @@ async fn a_channel_that_takes_messages_again_makes_its_summary_due() {
         due(&store, week(1), 10).await;
         let weekly = taken(&store, WEEK + 20).await.unwrap();
         store.refused(CHANNEL, "not_in_channel", at(WEEK + 21)).await.unwrap();
-        store.weekly_postponed(&weekly, at(WEEK + 300), PostponeReason::Failed, "refused").await.unwrap();
+        store
+            .postpone(&PendingWork::SummaryPost(weekly.clone()), at(WEEK + 300), PostponeReason::Failed, "refused")
+            .await
+            .unwrap();
         assert!(store.accepted(CHANNEL, at(WEEK + 30)).await.unwrap());
         assert_eq!(waiting(&store, WEEK + 31).await.len(), 1);
     }
