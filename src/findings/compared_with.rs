@@ -11,7 +11,6 @@ pub struct ComparedWith {
     pub kind: PastKind,
     /// The end of the past; `None` without a past.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     /// The length of the past.
     #[serde(skip_serializing_if = "Option::is_none")]
