@@ -245,14 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_kept_and_the_file_still_ends_as_it_must() {
-        let body = answer(r#"{"metric":{"__name__":"a"},"values":[[2,"1"],[3,"1"],[4,"1"],[5,"1"],[6,"1"],[7,"1"]]}"#);
-        let (text, end) = written(&[(&body, 0)], 51);
-        assert!(matches!(end.end, Some(SeriesEnd::Full)));
-        assert!(text.len() <= 51 && text.starts_with("a{} 1 2\n") && text.ends_with("1 4\n# EOF\n"), "{text}");
-    }
-
-    #[test]
     fn series_that_differ_only_in_what_is_redacted_stay_apart() {
         let rules = knowledge::playbook::load(None).unwrap().redaction;
         let redactor = Redactor::new(&rules, false).unwrap();
