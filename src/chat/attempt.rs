@@ -4,7 +4,6 @@ use tracing::warn;
 
 use super::authority::{Denial, Power, authorise};
 use super::forms::{self, ModalMetadata};
-use super::intent::IncidentForm;
 use super::people::People;
 use super::replies::Caller;
 use crate::acts::{Attempt, AuditLog, find_incident};
@@ -90,15 +89,15 @@ pub(super) async fn open_incident_form(
     log: AuditLog<'_>,
     caller: Caller<'_>,
     incident: &str,
-    form: IncidentForm,
+    act: Act,
     [title, send]: [&str; 2],
     blocks: Vec<serde_json::Value>,
 ) {
     let words = &caller.notifier.words;
     let [title, send] = [title, send].map(|key| words.text(key, &[]));
     let about = ModalMetadata::of(incident, caller.request);
-    let view = forms::modal(words, &title, Some(&send), form.as_str(), &about, blocks);
-    open_modal(log, caller, form.as_str(), &view).await;
+    let view = forms::modal(words, &title, Some(&send), act.as_str(), &about, blocks);
+    open_modal(log, caller, act.as_str(), &view).await;
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.

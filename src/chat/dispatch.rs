@@ -10,7 +10,7 @@ use tracing::{Instrument, error, info_span, warn};
 use super::attempt::Guard;
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
-use super::intent::{IncidentForm, Intent, TARGET_FORM};
+use super::intent::{Intent, TARGET_FORM};
 use super::people::RateDecision;
 use super::replies::Caller;
 use super::reply::Reply;
@@ -168,12 +168,11 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
 
 /// Carries out a command, a mention or a press.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
-    let (guard, caller) = (desk.guard(), desk.caller(inbound));
+    let (guard, caller, diagnoses) = (desk.guard(), desk.caller(inbound), &desk.service.diagnoses);
     match intent {
         Intent::Act { act, id, part } => match act {
-            Act::Acknowledge => plain_acts::acknowledge(guard, caller, id).await,
-            Act::Snooze | Act::Unsnooze => plain_acts::snooze(guard, caller, act, id).await,
-            Act::Again => plain_acts::again(guard, caller, &desk.service.diagnoses, id).await,
+            Act::Acknowledge | Act::Again => plain_acts::simple(guard, caller, diagnoses, act, id).await,
+            Act::Snooze | Act::Unsnooze => plain_acts::simple(guard, caller, diagnoses, act, id).await,
             Act::Evidence => plain_acts::evidence(guard, caller, id).await,
             Act::Right => feedback::right(guard, caller, id).await,
             Act::Wrong => feedback::open_form(guard, caller, &desk.service.library, id).await,
@@ -222,17 +221,19 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
         inbound.place = target_form::read_place(&about);
         return submit_target(desk, inbound, &values, slot).await;
     }
-    let (Some(form), Some(about)) = (IncidentForm::of(&form), ModalMetadata::read(&about)) else {
+    let acts = [Act::Evidence, Act::Wrong, Act::Silence];
+    let act = acts.into_iter().find(|act| act.as_str() == form);
+    let (Some(act), Some(about)) = (act, ModalMetadata::read(&about)) else {
         metrics.act("unknown", "refused");
         return notice("act-unknown");
     };
     inbound.place.channel = about.channel.clone();
     inbound.place.thread = about.thread.clone();
-    let power = form.power();
+    let power = Power::of(act);
     if claim == RequestClaim::Unknown && power > Power::Read {
         return notice("act-store");
     }
-    let checked = desk.guard().check(desk.caller(&inbound), form.as_str(), Some(&about.incident), power).await;
+    let checked = desk.guard().check(desk.caller(&inbound), act.as_str(), Some(&about.incident), power).await;
     if let Err(refusal) = checked {
         return notice(refusal.key());
     }
@@ -240,10 +241,10 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
         Ok(incident) => incident,
         Err(key) => return notice(key),
     };
-    match form {
-        IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
-        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
-        IncidentForm::Evidence => match &notifier.cleaned(&incident).await.diagnosis {
+    match act {
+        Act::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
+        Act::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
+        _ => match &notifier.cleaned(&incident).await.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, words, &about)),
             None => notice("evidence-none"),
         },

@@ -10,7 +10,6 @@ use tracing::error;
 use super::Desk;
 use super::attempt::{self, Guard, not_done, open_incident_form};
 use super::forms::{self, OPTIONS, input, option, text_box};
-use super::intent::IncidentForm;
 use super::replies::Caller;
 use crate::acts::AuditLog;
 use knowledge::incident::Act;
@@ -62,8 +61,7 @@ pub(super) async fn open_form(guard: Guard<'_>, caller: Caller<'_>, library: &Li
         input("cause", &words.text("wrong-cause", &[]), false, menu),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
-    open_incident_form(guard.log, caller, &incident.id, IncidentForm::Wrong, ["wrong-title", "form-send"], blocks)
-        .await;
+    open_incident_form(guard.log, caller, &incident.id, Act::Wrong, ["wrong-title", "form-send"], blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`].

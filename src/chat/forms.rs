@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::intent::IncidentForm;
 use findings::Diagnosis;
+use knowledge::incident::Act;
 use message::{Block, Line};
 use render::{self, Phrases, cut};
 use slack::SlackRequest;
@@ -108,7 +108,7 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMeta
         _ => words.text("evidence-title-page", &pieces),
     };
     let about = ModalMetadata { page: at + 1, ..about.clone() };
-    modal(words, &title, more.then_some(&next), IncidentForm::Evidence.as_str(), &about, blocks)
+    modal(words, &title, more.then_some(&next), Act::Evidence.as_str(), &about, blocks)
 }
 
 /// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.

@@ -9,29 +9,13 @@ use crate::acts;
 use knowledge::incident::Act;
 use store::AuditResult;
 
-/// Records that the user takes care of the incident.
-pub(super) async fn acknowledge(guard: Guard<'_>, caller: Caller<'_>, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, Act::Acknowledge, id).await else { return };
-    let end = acts::acknowledge(guard.log, caller.actor(), incident).await;
-    if let Some(problem) = end.problem("acknowledged-already") {
-        caller.tell_phrase(problem).await;
-    }
-}
-
-/// Records that nobody wants to hear more of the incident until it gets worse, or that this is over.
-pub(super) async fn snooze(guard: Guard<'_>, caller: Caller<'_>, act: Act, id: &str) {
+/// Acknowledges, snoozes or wakes the incident, or makes its next diagnosis due now.
+pub(super) async fn simple(guard: Guard<'_>, caller: Caller<'_>, diagnoses: &Notify, act: Act, id: &str) {
     let Some(incident) = &guard.begin_act(caller, act, id).await else { return };
-    let end = acts::snooze(guard.log, caller.actor(), act, incident).await;
-    if let Some(problem) = end.problem("unsnoozed-already") {
-        caller.tell_phrase(problem).await;
+    let end = acts::simple(guard.log, diagnoses, caller.actor(), act, incident).await;
+    if let Some(phrase) = end.problem(act).or((act == Act::Again).then_some("again-begun")) {
+        caller.tell_phrase(phrase).await;
     }
-}
-
-/// Makes the next diagnosis of the incident due now.
-pub(super) async fn again(guard: Guard<'_>, caller: Caller<'_>, diagnoses: &Notify, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, Act::Again, id).await else { return };
-    let end = acts::again(guard.log, diagnoses, caller.actor(), incident).await;
-    caller.tell_phrase(end.problem("again-no-playbook").unwrap_or("again-begun")).await;
 }
 
 /// Shows all checks of the last diagnosis in a modal.

@@ -10,7 +10,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::{Guard, not_done, open_incident_form};
 use super::forms::{self, ModalMetadata, input, option, text_box};
-use super::intent::IncidentForm;
 use super::replies::Caller;
 use super::{Desk, silences};
 use crate::acts::silence::{self, CUSTOM, Excess, Silencer};
@@ -70,7 +69,7 @@ pub(super) async fn open_form(
     }
     let mut blocks = render::slack_blocks(&parts);
     blocks.extend(inputs(words, silencer.longest, &redactor, &offered, &fields));
-    open_incident_form(log, caller, &incident.id, IncidentForm::Silence, TITLES, blocks).await;
+    open_incident_form(log, caller, &incident.id, Act::Silence, TITLES, blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`] or [`confirmation`].
@@ -137,7 +136,7 @@ fn confirmation(
     blocks.push(input(&format!("confirm {value}"), &words.text("silence-confirm", &[]), true, boxes));
     let about = ModalMetadata::of(&incident.id, inbound);
     let [title, send] = TITLES.map(|key| words.text(key, &[]));
-    forms::modal(words, &title, Some(&send), IncidentForm::Silence.as_str(), &about, blocks)
+    forms::modal(words, &title, Some(&send), Act::Silence.as_str(), &about, blocks)
 }
 
 fn explanation(words: &Phrases, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {

@@ -18,6 +18,7 @@ use super::incidents::find;
 use super::reply::Reply;
 use super::wording::{command_button, misuse, sentence, with};
 use super::{Desk, plain_acts};
+use ::knowledge::incident::Act;
 use message::{Block, Line, Message, Tone};
 use notify::ANSWER_WITHIN;
 use render::Phrases;
@@ -91,7 +92,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
             match command {
                 ChatCommand::Why(_) => incidents::why(notifier, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
-                ChatCommand::Again(_) => plain_acts::again(guard, caller, diagnoses, &incident.id).await,
+                ChatCommand::Again(_) => plain_acts::simple(guard, caller, diagnoses, Act::Again, &incident.id).await,
                 _ => reply.send_message(&notifier.message(&incident).await).await,
             }
         }
