@@ -30,6 +30,8 @@ pub(super) struct ModalMetadata {
     /// The channel of the answer.
     pub(super) channel: String,
     pub(super) thread: Option<String>,
+    /// Another place of the answer, of the form for a target.
+    pub(super) response_url: Option<String>,
     /// The index of the next page of evidence.
     pub(super) page: usize,
 }
@@ -37,7 +39,8 @@ pub(super) struct ModalMetadata {
 impl ModalMetadata {
     pub(super) fn of(incident: &str, inbound: &SlackRequest) -> Self {
         let place = &inbound.place;
-        Self { incident: incident.to_owned(), channel: place.channel.clone(), thread: place.thread.clone(), page: 0 }
+        let (channel, thread) = (place.channel.clone(), place.thread.clone());
+        Self { incident: incident.to_owned(), channel, thread, ..Self::default() }
     }
 
     pub(super) fn read(text: &str) -> Option<Self> {

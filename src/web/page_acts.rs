@@ -131,7 +131,13 @@ async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent:
 }
 
 /// Shows the form of a note or a silence. Refusals are not audited: any link leads here.
-pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act) -> Response {
+pub(super) async fn form(
+    State(shared): State<Shared>,
+    Path((id, act)): Path<(String, String)>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
+    let forms = [Act::Note, Act::Silence];
+    let Some(act) = forms.into_iter().find(|one| one.as_str() == act) else { return lost(&shared) };
     if let Err(denial) = may(&shared, &visitor, act) {
         return said(&shared, StatusCode::FORBIDDEN, &id, denial.page_key());
     }
