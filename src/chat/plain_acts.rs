@@ -2,7 +2,7 @@
 
 use tokio::sync::Notify;
 
-use super::attempt::{Guard, not_done, open_modal};
+use super::attempt::{not_done, open_modal};
 use super::forms::{self, ModalMetadata};
 use super::replies::Caller;
 use crate::acts;
@@ -10,23 +10,23 @@ use knowledge::incident::Act;
 use store::AuditResult;
 
 /// Acknowledges, snoozes or wakes the incident, or makes its next diagnosis due now.
-pub(super) async fn simple(guard: Guard<'_>, caller: Caller<'_>, diagnoses: &Notify, act: Act, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, act, id).await else { return };
-    let end = acts::simple(guard.log, diagnoses, caller.actor(), act, incident).await;
+pub(super) async fn simple(caller: Caller<'_>, diagnoses: &Notify, act: Act, id: &str) {
+    let Some(incident) = &caller.begin_act(act, id).await else { return };
+    let end = acts::simple(caller.log, diagnoses, caller.actor(), act, incident).await;
     if let Some(phrase) = end.problem(act).or((act == Act::Again).then_some("again-begun")) {
         caller.tell_phrase(phrase).await;
     }
 }
 
 /// Shows all checks of the last diagnosis in a modal.
-pub(super) async fn evidence(guard: Guard<'_>, caller: Caller<'_>, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, Act::Evidence, id).await else { return };
+pub(super) async fn evidence(caller: Caller<'_>, id: &str) {
+    let Some(incident) = &caller.begin_act(Act::Evidence, id).await else { return };
     let Some(diagnosis) = &caller.notifier.cleaned(incident).await.diagnosis else {
-        return not_done(guard.log, caller, Act::Evidence, "evidence-none").await;
+        return not_done(caller, Act::Evidence, "evidence-none").await;
     };
     let about = ModalMetadata::of(&incident.id, caller.request);
     let view = forms::evidence(diagnosis, &caller.notifier.words, &about);
-    if open_modal(guard.log, caller, Act::Evidence.as_str(), &view).await {
-        guard.log.metrics.act(Act::Evidence.as_str(), AuditResult::Done.as_str());
+    if open_modal(caller, Act::Evidence.as_str(), &view).await {
+        caller.log.metrics.act(Act::Evidence.as_str(), AuditResult::Done.as_str());
     }
 }

@@ -2,10 +2,11 @@
 
 use tracing::warn;
 
+use super::people::People;
 use crate::acts::{Actor, AuditLog};
 use message::{Block, Line, SlackMessage, Tone};
 use notify::{AnswerTarget, Notifier};
-use slack::{Destination, Slack, SlackError, SlackRequest};
+use slack::{Destination, Powers, Slack, SlackError, SlackRequest};
 
 /// The user of a request, and how they are answered.
 #[derive(Clone, Copy)]
@@ -13,6 +14,12 @@ pub(super) struct Caller<'a> {
     pub(super) request: &'a SlackRequest,
     pub(super) slack: &'a Slack,
     pub(super) notifier: &'a Notifier,
+    /// The known facts about users.
+    pub(super) people: &'a People,
+    /// Who may do what.
+    pub(super) powers: &'a Powers,
+    /// The record of what they do.
+    pub(super) log: AuditLog<'a>,
 }
 
 impl<'a> Caller<'a> {
@@ -67,13 +74,8 @@ impl<'a> Caller<'a> {
 
     /// Posts a message durably into the thread of an incident's message; if there is none, posts it where the request
     /// was made.
-    pub(super) async fn post_in_thread(
-        self,
-        log: AuditLog<'_>,
-        incident: &str,
-        body: &SlackMessage,
-    ) -> Result<(), SlackError> {
-        match log.tell_thread(incident, body).await {
+    pub(super) async fn post_in_thread(self, incident: &str, body: &SlackMessage) -> Result<(), SlackError> {
+        match self.log.tell_thread(incident, body).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) => warn!(%error, incident.id = incident, "cannot store the post for the thread"),
