@@ -108,20 +108,7 @@ impl<'a> Reply<'a> {
                 answered => answered.map(drop),
             };
         }
-        if let Some(url) = &self.place.response_url {
-            match answer(AnswerTarget::Respond(url, self.in_channel)).await {
-                // The URL is used up, expired or unreachable; the channel remains.
-                Err(error) if !self.place.channel.is_empty() => {
-                    warn!(%error, "cannot answer at a response_url: trying the channel");
-                }
-                answered => return answered.map(drop),
-            }
-        }
-        let target = match self.in_channel {
-            true => AnswerTarget::Post(self.destination()),
-            false => AnswerTarget::Ephemeral(self.destination(), self.caller.user()),
-        };
-        answer(target).await.map(drop)
+        self.caller.answer(message, self.in_channel).await
     }
 
     /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.

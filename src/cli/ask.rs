@@ -1,6 +1,5 @@
 //! The input of `diagnose` and `bundle`: labels, an alert's file, a pool's name ─▶ a request, and its answer.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::input;
 use chat::command::When;
 use diagnose::health::{HealthSource, Triage};
 use diagnose::{ExtraSources, LogSources, health, moment};
@@ -180,24 +180,15 @@ pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
 
 /// As [`read`]; also returns the whole content of the file.
 pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
-    let mut body = Vec::new();
-    let source_name = if path == "-" { "standard input" } else { path };
-    let source: Box<dyn Read> = match path {
-        "-" => Box::new(std::io::stdin().lock()),
-        path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
-    };
-    source
-        .take(FILE_BYTES)
-        .read_to_end(&mut body)
-        .with_context(|| format!("cannot read the alert from {source_name}"))?;
+    let (source_name, text) = input::text(path, "the alert", FILE_BYTES)?;
     let with_position = |error| match error {
         PayloadError::Shape(json) if json.line() > 0 => {
-            anyhow::Error::new(Problem::of_json(source_name, &String::from_utf8_lossy(&body), &json))
+            anyhow::Error::new(Problem::of_json(&source_name, &text, &json))
         }
         error => error.into(),
     };
-    let group =
-        AlertGroup::from_file(&body).map_err(with_position).with_context(|| format!("{source_name} holds no alert"))?;
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
-    Ok((group, serde_json::from_slice(body).with_context(|| format!("{source_name} is no JSON"))?))
+    let group = AlertGroup::from_file(text.as_bytes())
+        .map_err(with_position)
+        .with_context(|| format!("{source_name} holds no alert"))?;
+    Ok((group, serde_json::from_str(&text).with_context(|| format!("{source_name} is no JSON"))?))
 }

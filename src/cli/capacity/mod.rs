@@ -2,14 +2,13 @@
 
 mod args;
 
-use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
 use super::args::HealthOutput;
 use super::store::block_on;
-use super::{NOT_ANSWERED, configuration, library};
+use super::{NOT_ANSWERED, configuration, input, library};
 use crate::cli::output::{out, outln};
 
 pub(super) use args::CapacityArgs;
@@ -73,20 +72,8 @@ fn status(report: &CapacityReport) -> ExitCode {
 }
 
 fn read(path: &str) -> anyhow::Result<ModelSpec> {
-    let source_name = if path == "-" { "standard input" } else { path };
-    let source: Box<dyn Read> = match path {
-        "-" => Box::new(std::io::stdin().lock()),
-        path => {
-            Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the configuration from {path}"))?)
-        }
-    };
-    let mut text = String::new();
-    source
-        .take(FILE_BYTES)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read the configuration from {source_name}"))?;
-    // Editors on Windows begin a file with a byte order mark.
-    ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| source_name.to_owned())
+    let (source_name, text) = input::text(path, "the configuration", FILE_BYTES)?;
+    ModelSpec::parse(&text).with_context(|| source_name)
 }
 
 fn observe(args: &CapacityArgs, config: &Config, labels: &Labels, scope: &Scope) -> anyhow::Result<ObserveResult> {
