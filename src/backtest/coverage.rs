@@ -76,10 +76,8 @@ pub struct UnalertedSymptom {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnalertedEpisode {
     /// The start.
-    #[schemars(with = "String")]
     pub from: Timestamp,
     /// The end.
-    #[schemars(with = "String")]
     pub to: Timestamp,
     /// The headline of the message that would have been posted.
     pub headline: String,

@@ -61,7 +61,6 @@ pub struct ThresholdLadder {
     /// The thresholds, the one that fires most often first.
     pub rungs: Vec<ThresholdRung>,
     /// The worst value of these pools over time, for a picture; empty if no threshold would have fired in any.
-    #[schemars(with = "Vec<(String, f64)>")]
     pub values: Vec<(Timestamp, f64)>,
 }
 

@@ -42,10 +42,8 @@ pub struct Backtest {
     /// [`SCHEMA`].
     pub schema: String,
     /// The start of the range.
-    #[schemars(with = "String")]
     pub from: Timestamp,
     /// The end of the range.
-    #[schemars(with = "String")]
     pub to: Timestamp,
     /// The reason why it ended early; `null` if it is complete.
     pub stopped: Option<String>,
@@ -102,16 +100,12 @@ pub struct DiagnosedFiring {
     /// The alert's labels.
     pub labels: Labels,
     /// The start of the condition, before the rule's `for`.
-    #[schemars(with = "String")]
     pub condition_since: Timestamp,
     /// The start of the firing.
-    #[schemars(with = "String")]
     pub starts_at: Timestamp,
     /// The end of the firing; `null` if it is unknown, or after the end of the range.
-    #[schemars(with = "Option<String>")]
     pub ends_at: Option<Timestamp>,
     /// The evaluation time of this diagnosis: the first with the best outcome.
-    #[schemars(with = "String")]
     pub diagnosed_at: Timestamp,
     /// Seconds from the start of the condition to this diagnosis.
     pub after_seconds: u64,

@@ -41,11 +41,12 @@ impl KvDtype {
         }
     }
 
-    fn of(text: &str) -> Option<Self> {
+    /// Returns the type by a checkpoint's name, or that of a flag.
+    pub(super) fn of(text: &str) -> Option<Self> {
         match text.trim_start_matches("torch.") {
             "float32" | "float" => Some(Self::Fp32),
-            "float16" | "half" => Some(Self::Fp16),
-            "bfloat16" => Some(Self::Bf16),
+            "float16" | "fp16" | "half" => Some(Self::Fp16),
+            "bfloat16" | "bf16" => Some(Self::Bf16),
             text if text.starts_with("float8") || text.starts_with("fp8") => Some(Self::Fp8),
             _ => None,
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::attempt::Guard;
 use super::people::People;
 use super::replies::Caller;
 use crate::acts::AuditLog;
@@ -65,17 +64,14 @@ impl Desk {
 
     /// Returns the user of a request.
     pub(super) fn caller<'a>(&'a self, request: &'a SlackRequest) -> Caller<'a> {
-        Caller { request, slack: &self.slack, notifier: &self.service.notifier }
-    }
-
-    /// Returns the audit log.
-    pub(super) fn log(&self) -> AuditLog<'_> {
-        AuditLog::of(&self.service)
-    }
-
-    /// Returns who decides about requests.
-    pub(super) fn guard(&self) -> Guard<'_> {
-        Guard { people: &self.people, powers: &self.service.config.slack.act, log: self.log() }
+        Caller {
+            request,
+            slack: &self.slack,
+            notifier: &self.service.notifier,
+            people: &self.people,
+            powers: &self.service.config.slack.act,
+            log: AuditLog::of(&self.service),
+        }
     }
 
     /// Returns what silences are made with.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use tracing::error;
 
-use super::attempt::{Guard, not_done};
+use super::attempt::not_done;
 use super::authority::Power;
 use super::incidents::line;
 use super::replies::Caller;
@@ -16,11 +16,11 @@ use store::{AuditResult, DigestContent, Incident};
 const PAGE: usize = 15;
 
 /// Lists the incidents of a digest, starting at index `from`.
-pub(super) async fn list(guard: Guard<'_>, caller: Caller<'_>, id: &str, from: &str) {
-    if !guard.permit(caller, Act::Digest.as_str(), Some(id), Power::of(Act::Digest)).await {
+pub(super) async fn list(caller: Caller<'_>, id: &str, from: &str) {
+    if !caller.permit(Act::Digest.as_str(), Some(id), Power::of(Act::Digest)).await {
         return;
     }
-    let (words, log) = (&caller.notifier.words, guard.log);
+    let (words, log) = (&caller.notifier.words, caller.log);
     let of = |incident: Incident| {
         let is_critical = incident.open && incident.critical;
         (Reverse(is_critical), Reverse(incident.open), incident.started_at, incident.id)
@@ -35,7 +35,7 @@ pub(super) async fn list(guard: Guard<'_>, caller: Caller<'_>, id: &str, from: &
     let left_out = words.line("digest-unreadable", &[("n", unreadable.into())]);
     if incidents.is_empty() {
         if unreadable == 0 {
-            return not_done(log, caller, Act::Digest, "act-gone").await;
+            return not_done(caller, Act::Digest, "act-gone").await;
         }
         log.count_failure(Act::Digest.as_str());
         return caller.tell_line(left_out).await;

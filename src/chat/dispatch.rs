@@ -7,17 +7,16 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, error, info_span, warn};
 
-use super::attempt::Guard;
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
-use super::intent::{IncidentForm, Intent, TARGET_FORM};
+use super::intent::{Intent, TARGET_FORM};
 use super::people::RateDecision;
 use super::replies::Caller;
 use super::reply::Reply;
 use super::{
     Desk, commands, digest, escalate, feedback, home, plain_acts, silence_form, silences, target_form, verify,
 };
-use crate::acts::{AuditLog, find_incident};
+use crate::acts::find_incident;
 use knowledge::incident::Act;
 use service::Service;
 use slack::{Ack, SlackAction, SlackRequest};
@@ -115,10 +114,8 @@ impl Desk {
             return Ack::Options(Vec::new());
         };
         let fleet = &self.fleet();
-        let decision_and_options = futures::future::join(
-            self.guard().decide(self.caller(inbound), Power::Read),
-            target_form::suggest(fleet, action, typed),
-        );
+        let decision_and_options =
+            futures::future::join(self.caller(inbound).decide(Power::Read), target_form::suggest(fleet, action, typed));
         let answer = tokio::time::timeout(OPTIONS, decision_and_options).await;
         let (result, options) = match answer {
             Ok((Ok(()), options)) => ("done", options),
@@ -168,49 +165,48 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
 
 /// Carries out a command, a mention or a press.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
-    let (guard, caller) = (desk.guard(), desk.caller(inbound));
+    let (caller, diagnoses) = (desk.caller(inbound), &desk.service.diagnoses);
     match intent {
         Intent::Act { act, id, part } => match act {
-            Act::Acknowledge => plain_acts::acknowledge(guard, caller, id).await,
-            Act::Snooze | Act::Unsnooze => plain_acts::snooze(guard, caller, act, id).await,
-            Act::Again => plain_acts::again(guard, caller, &desk.service.diagnoses, id).await,
-            Act::Evidence => plain_acts::evidence(guard, caller, id).await,
-            Act::Right => feedback::right(guard, caller, id).await,
-            Act::Wrong => feedback::open_form(guard, caller, &desk.service.library, id).await,
-            Act::Silence => silence_form::open_form(guard, caller, desk.silencer(), id, None).await,
-            Act::Expire => silences::expire(guard, caller, &desk.alertmanagers, id).await,
-            Act::Escalate => escalate::escalate(guard, caller, desk.service.config.slack.escalate.as_ref(), id).await,
-            Act::Done => verify::done(guard, caller, id, part).await,
-            Act::Verify => verify::press(guard, caller, &desk.fleet(), id, part).await,
-            Act::Bundle => commands::bundle::press(guard, caller, &desk.bundles, id).await,
-            Act::Digest => digest::list(guard, caller, id, part).await,
+            Act::Acknowledge | Act::Again => plain_acts::simple(caller, diagnoses, act, id).await,
+            Act::Snooze | Act::Unsnooze => plain_acts::simple(caller, diagnoses, act, id).await,
+            Act::Evidence => plain_acts::evidence(caller, id).await,
+            Act::Right => feedback::right(caller, id).await,
+            Act::Wrong => feedback::open_form(caller, &desk.service.library, id).await,
+            Act::Silence => silence_form::open_form(caller, desk.silencer(), id, None).await,
+            Act::Expire => silences::expire(caller, &desk.alertmanagers, id).await,
+            Act::Escalate => escalate::escalate(caller, desk.service.config.slack.escalate.as_ref(), id).await,
+            Act::Done => verify::done(caller, id, part).await,
+            Act::Verify => verify::press(caller, &desk.fleet(), id, part).await,
+            Act::Bundle => commands::bundle::press(caller, &desk.bundles, id).await,
+            Act::Digest => digest::list(caller, id, part).await,
             // In chat the thread holds what people write, so there is no button for it.
-            Act::Note => reply_unknown(guard.log, caller, act.as_str()).await,
+            Act::Note => reply_unknown(caller, act.as_str()).await,
         },
         Intent::Command(line) => {
-            if permit_read(guard, caller).await {
+            if permit_read(caller).await {
                 commands::run(desk, inbound, line).await;
             }
         }
         Intent::PickTarget => {
-            if permit_read(guard, caller).await {
-                target_form::offer(&desk.slack, &desk.service.words, &Reply::new(caller, guard.log)).await;
+            if permit_read(caller).await {
+                target_form::offer(&desk.slack, &desk.service.words, &Reply::new(caller)).await;
             }
         }
-        Intent::Home => home::publish(guard, caller).await,
-        Intent::Unknown(action) => reply_unknown(guard.log, caller, action).await,
+        Intent::Home => home::publish(caller).await,
+        Intent::Unknown(action) => reply_unknown(caller, action).await,
     }
 }
 
-async fn reply_unknown(log: AuditLog<'_>, caller: Caller<'_>, action: &str) {
+async fn reply_unknown(caller: Caller<'_>, action: &str) {
     warn!(action, "a press was refused: not our button, or a value that none of ours has");
-    log.metrics.act("unknown", "refused");
+    caller.log.metrics.act("unknown", "refused");
     caller.tell_phrase("act-unknown").await;
 }
 
 /// Returns true if the user may read; otherwise replies with the refusal.
-async fn permit_read(guard: Guard<'_>, caller: Caller<'_>) -> bool {
-    guard.permit(caller, kind(&caller.request.what), None, Power::Read).await
+async fn permit_read(caller: Caller<'_>) -> bool {
+    caller.permit(kind(&caller.request.what), None, Power::Read).await
 }
 
 /// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
@@ -222,17 +218,19 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
         inbound.place = target_form::read_place(&about);
         return submit_target(desk, inbound, &values, slot).await;
     }
-    let (Some(form), Some(about)) = (IncidentForm::of(&form), ModalMetadata::read(&about)) else {
+    let acts = [Act::Evidence, Act::Wrong, Act::Silence];
+    let act = acts.into_iter().find(|act| act.as_str() == form);
+    let (Some(act), Some(about)) = (act, ModalMetadata::read(&about)) else {
         metrics.act("unknown", "refused");
         return notice("act-unknown");
     };
     inbound.place.channel = about.channel.clone();
     inbound.place.thread = about.thread.clone();
-    let power = form.power();
+    let power = Power::of(act);
     if claim == RequestClaim::Unknown && power > Power::Read {
         return notice("act-store");
     }
-    let checked = desk.guard().check(desk.caller(&inbound), form.as_str(), Some(&about.incident), power).await;
+    let checked = desk.caller(&inbound).check(act.as_str(), Some(&about.incident), power).await;
     if let Err(refusal) = checked {
         return notice(refusal.key());
     }
@@ -240,10 +238,10 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
         Ok(incident) => incident,
         Err(key) => return notice(key),
     };
-    match form {
-        IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
-        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
-        IncidentForm::Evidence => match &notifier.cleaned(&incident).await.diagnosis {
+    match act {
+        Act::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
+        Act::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
+        _ => match &notifier.cleaned(&incident).await.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, words, &about)),
             None => notice("evidence-none"),
         },
@@ -257,7 +255,7 @@ async fn submit_target(
     slot: OwnedSemaphorePermit,
 ) -> Ack {
     let words = &desk.service.words;
-    if let Err(refusal) = desk.guard().check(desk.caller(&inbound), "submit", None, Power::Read).await {
+    if let Err(refusal) = desk.caller(&inbound).check("submit", None, Power::Read).await {
         return Ack::View(forms::notice(words, words.line(refusal.key(), &[])));
     }
     let line = match target_form::command_line(words, values) {

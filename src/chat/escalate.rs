@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::error;
 
-use super::attempt::{Guard, begun, not_done};
+use super::attempt::{begun, not_done};
 use super::replies::Caller;
 use knowledge::clock;
 use knowledge::incident::{Act, short_id};
@@ -20,14 +20,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Calls the configured `callee`, at most once within [`ONCE_WITHIN`] per incident: later and concurrent callers get a notice.
-pub(super) async fn escalate(guard: Guard<'_>, caller: Caller<'_>, callee: Option<&String>, id: &str) {
-    let (act, log, words) = (Act::Escalate, guard.log, &caller.notifier.words);
-    let Some(incident) = &guard.begin_act(caller, act, id).await else { return };
+pub(super) async fn escalate(caller: Caller<'_>, callee: Option<&String>, id: &str) {
+    let (act, log, words) = (Act::Escalate, caller.log, &caller.notifier.words);
+    let Some(incident) = &caller.begin_act(act, id).await else { return };
     if !incident.open {
-        return not_done(log, caller, act, "act-over").await;
+        return not_done(caller, act, "act-over").await;
     }
     let Some(callee) = callee else {
-        return not_done(log, caller, act, "escalate-nobody").await;
+        return not_done(caller, act, "escalate-nobody").await;
     };
     let person = person(callee);
     let body = match person.clone() {
@@ -39,7 +39,7 @@ pub(super) async fn escalate(guard: Guard<'_>, caller: Caller<'_>, callee: Optio
     let entry = AuditEntry::new_attempt(actor.who, actor.place, act.as_str(), Some(&incident.id), now);
     let escalated = log.store.escalate(&entry, clock::before(now, ONCE_WITHIN), call, now).await;
     if let Ok(Escalated::Already) = escalated {
-        return not_done(log, caller, act, "escalate-already").await;
+        return not_done(caller, act, "escalate-already").await;
     }
     let is_queued = matches!(escalated, Ok(Escalated::Queued));
     let Some(attempt) = begun(caller, log.begin_after_audit(entry, escalated.map(drop))).await else { return };

@@ -8,11 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{self, Guard, not_done, open_incident_form};
+use super::attempt::{self, not_done, open_incident_form};
 use super::forms::{self, OPTIONS, input, option, text_box};
-use super::intent::IncidentForm;
 use super::replies::Caller;
-use crate::acts::AuditLog;
 use knowledge::incident::Act;
 use knowledge::playbook::{Library, Node};
 use notify::Notifier;
@@ -26,26 +24,26 @@ const OTHER: &str = "other";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Handles "Right": the named cause is correct.
-pub(super) async fn right(guard: Guard<'_>, caller: Caller<'_>, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, Act::Right, id).await else { return };
+pub(super) async fn right(caller: Caller<'_>, id: &str) {
+    let Some(incident) = &caller.begin_act(Act::Right, id).await else { return };
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
-        return not_done(guard.log, caller, Act::Right, "feedback-no-cause").await;
+        return not_done(caller, Act::Right, "feedback-no-cause").await;
     };
     let feedback = Feedback {
         incident: incident.id.clone(),
         who: caller.user().to_owned(),
-        at: guard.log.store.now(),
+        at: caller.log.store.now(),
         is_right: true,
         named: root.id.clone(),
         cause: root.id.clone(),
         comment: String::new(),
     };
-    save_feedback(guard.log, caller, &feedback, &root.title).await;
+    save_feedback(caller, &feedback, &root.title).await;
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
-pub(super) async fn open_form(guard: Guard<'_>, caller: Caller<'_>, library: &Library, id: &str) {
-    let Some(incident) = &guard.begin_act(caller, Act::Wrong, id).await else { return };
+pub(super) async fn open_form(caller: Caller<'_>, library: &Library, id: &str) {
+    let Some(incident) = &caller.begin_act(Act::Wrong, id).await else { return };
     let words = &caller.notifier.words;
     let mut options: Vec<Value> = causes(library, incident)
         .into_iter()
@@ -62,8 +60,7 @@ pub(super) async fn open_form(guard: Guard<'_>, caller: Caller<'_>, library: &Li
         input("cause", &words.text("wrong-cause", &[]), false, menu),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
-    open_incident_form(guard.log, caller, &incident.id, IncidentForm::Wrong, ["wrong-title", "form-send"], blocks)
-        .await;
+    open_incident_form(caller, &incident.id, Act::Wrong, ["wrong-title", "form-send"], blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`].
@@ -95,7 +92,7 @@ pub(super) fn wrong(
     };
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        save_feedback(shared.log(), shared.caller(&inbound), &feedback, &title).await;
+        save_feedback(shared.caller(&inbound), &feedback, &title).await;
         drop(slot);
     });
     Ack::Received
@@ -106,12 +103,12 @@ fn comment_of(notifier: &Notifier, incident: &Incident, text: &str) -> String {
     render::cut(&notifier.redactor_of([incident]).text("message", text.trim()), COMMENT_CHARS)
 }
 
-async fn save_feedback(log: AuditLog<'_>, caller: Caller<'_>, feedback: &Feedback, title: &str) {
+async fn save_feedback(caller: Caller<'_>, feedback: &Feedback, title: &str) {
     let act = if feedback.is_right { Act::Right } else { Act::Wrong };
-    let Some(attempt) = attempt::begin(log, caller, act, Some(&feedback.incident)).await else { return };
-    if let Err(error) = log.store.give_feedback(feedback).await {
+    let Some(attempt) = attempt::begin(caller, act, Some(&feedback.incident)).await else { return };
+    if let Err(error) = caller.log.store.give_feedback(feedback).await {
         error!(%error, "cannot keep feedback");
-        attempt.end(log, AuditResult::Failed, &feedback.cause, "the store failed").await;
+        attempt.end(caller.log, AuditResult::Failed, &feedback.cause, "the store failed").await;
         return caller.tell_phrase("act-store").await;
     }
     let words = &caller.notifier.words;
@@ -120,7 +117,7 @@ async fn save_feedback(log: AuditLog<'_>, caller: Caller<'_>, feedback: &Feedbac
         (false, "") => words.text("wrong-note", &[("cause", title.into())]),
         (false, comment) => words.text("wrong-note-comment", &[("cause", title.into()), ("comment", comment.into())]),
     };
-    attempt.end(log, AuditResult::Done, &feedback.cause, &detail).await;
+    attempt.end(caller.log, AuditResult::Done, &feedback.cause, &detail).await;
     caller.tell_phrase("feedback-thanks").await;
 }
 

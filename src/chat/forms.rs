@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::intent::IncidentForm;
 use findings::Diagnosis;
+use knowledge::incident::Act;
 use message::{Block, Line};
 use render::{self, Phrases, cut};
 use slack::SlackRequest;
@@ -30,6 +30,8 @@ pub(super) struct ModalMetadata {
     /// The channel of the answer.
     pub(super) channel: String,
     pub(super) thread: Option<String>,
+    /// Another place of the answer, of the form for a target.
+    pub(super) response_url: Option<String>,
     /// The index of the next page of evidence.
     pub(super) page: usize,
 }
@@ -37,7 +39,8 @@ pub(super) struct ModalMetadata {
 impl ModalMetadata {
     pub(super) fn of(incident: &str, inbound: &SlackRequest) -> Self {
         let place = &inbound.place;
-        Self { incident: incident.to_owned(), channel: place.channel.clone(), thread: place.thread.clone(), page: 0 }
+        let (channel, thread) = (place.channel.clone(), place.thread.clone());
+        Self { incident: incident.to_owned(), channel, thread, ..Self::default() }
     }
 
     pub(super) fn read(text: &str) -> Option<Self> {
@@ -108,7 +111,7 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMeta
         _ => words.text("evidence-title-page", &pieces),
     };
     let about = ModalMetadata { page: at + 1, ..about.clone() };
-    modal(words, &title, more.then_some(&next), IncidentForm::Evidence.as_str(), &about, blocks)
+    modal(words, &title, more.then_some(&next), Act::Evidence.as_str(), &about, blocks)
 }
 
 /// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.

@@ -6,7 +6,6 @@ use std::{mem, slice};
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use super::attempt::Guard;
 use super::authority::Power;
 use super::incidents;
 use super::replies::Caller;
@@ -25,9 +24,9 @@ const READ: u32 = 100;
 const BEGAN: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
 /// Shows the lists in the user's Home, or the reason why not. Slack asks for them whenever the user opens it.
-pub(super) async fn publish(guard: Guard<'_>, caller: Caller<'_>) {
-    let (log, notifier) = (guard.log, caller.notifier);
-    let parts = match guard.check(caller, "home", None, Power::Read).await {
+pub(super) async fn publish(caller: Caller<'_>) {
+    let (log, notifier) = (caller.log, caller.notifier);
+    let parts = match caller.check("home", None, Power::Read).await {
         Err(refusal) => vec![Block::Paragraph(notifier.words.line(refusal.key(), &[]))],
         Ok(()) => lists(log.store, notifier, caller.user()).await.unwrap_or_else(|error| {
             error!(%error, "cannot read the incidents for a user's Home");

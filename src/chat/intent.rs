@@ -1,5 +1,4 @@
-//! Intents: the meaning of what a user typed or pressed, and the kind of a submitted form, read once from the texts that
-//! Slack sends back.
+//! Intents: the meaning of what a user typed or pressed, read once from the texts that Slack sends back.
 //!
 //! Those texts are untrusted: anybody can send any `action_id`, value or form name.
 
@@ -110,44 +109,6 @@ fn power_of(command: &ChatCommand) -> Power {
 
 /// The `callback_id` of the form for a target, a time and a playbook; it runs as a command.
 pub(super) const TARGET_FORM: &str = "diagnose";
-
-/// The forms about an incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IncidentForm {
-    /// A page of evidence; submitting it shows the next page.
-    Evidence,
-    /// The actual cause of the incident.
-    Wrong,
-    /// The matchers and the duration of a silence.
-    Silence,
-}
-
-impl IncidentForm {
-    const ALL: [Self; 3] = [Self::Evidence, Self::Wrong, Self::Silence];
-
-    /// Returns the form's `callback_id`, which the audit log and metrics use too.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Evidence => "evidence",
-            Self::Wrong => "wrong",
-            Self::Silence => "silence",
-        }
-    }
-
-    /// Returns the power that submitting it needs.
-    pub(super) fn power(self) -> Power {
-        match self {
-            Self::Evidence => Power::Read,
-            Self::Wrong => Power::of(Act::Wrong),
-            Self::Silence => Power::of(Act::Silence),
-        }
-    }
-
-    /// Returns the form with this `callback_id`.
-    pub(super) fn of(callback_id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| form.as_str() == callback_id)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,11 @@
 
 use tracing::warn;
 
+use super::people::People;
 use crate::acts::{Actor, AuditLog};
 use message::{Block, Line, SlackMessage, Tone};
 use notify::{AnswerTarget, Notifier};
-use slack::{Destination, Slack, SlackError, SlackRequest};
+use slack::{Destination, Powers, Slack, SlackError, SlackRequest};
 
 /// The user of a request, and how they are answered.
 #[derive(Clone, Copy)]
@@ -13,6 +14,12 @@ pub(super) struct Caller<'a> {
     pub(super) request: &'a SlackRequest,
     pub(super) slack: &'a Slack,
     pub(super) notifier: &'a Notifier,
+    /// The known facts about users.
+    pub(super) people: &'a People,
+    /// The permissions of `slack.act`.
+    pub(super) powers: &'a Powers,
+    /// The record of what they do.
+    pub(super) log: AuditLog<'a>,
 }
 
 impl<'a> Caller<'a> {
@@ -49,31 +56,34 @@ impl<'a> Caller<'a> {
     }
 
     async fn send(self, body: &SlackMessage) {
-        let (place, user) = (&self.request.place, self.user());
+        if let Err(error) = self.answer(body, false).await {
+            warn!(%error, user = self.user(), "cannot answer");
+        }
+    }
+
+    /// Answers where the request was made: to everybody there, or to the user alone.
+    pub(super) async fn answer(self, body: &SlackMessage, to_all: bool) -> Result<(), SlackError> {
+        let place = &self.request.place;
         if let Some(url) = &place.response_url {
-            match self.notifier.answer(self.slack, AnswerTarget::Respond(url, false), body).await {
-                Ok(_) => return,
-                Err(error) => warn!(%error, "cannot answer at a response_url: trying an ephemeral message"),
+            match self.notifier.answer(self.slack, AnswerTarget::Respond(url, to_all), body).await {
+                Ok(_) => return Ok(()),
+                // It is used up, expired or unreachable.
+                Err(error) => warn!(%error, "cannot answer at a response_url: trying the channel"),
             }
         }
-        let target = match place.channel.as_str() {
-            "" => AnswerTarget::Post(Destination::channel(user)),
-            channel => AnswerTarget::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
+        let to = Destination { channel: &place.channel, thread: place.thread.as_deref() };
+        let target = match (place.channel.as_str(), to_all) {
+            ("", _) => AnswerTarget::Post(Destination::channel(self.user())),
+            (_, true) => AnswerTarget::Post(to),
+            (_, false) => AnswerTarget::Ephemeral(to, self.user()),
         };
-        if let Err(error) = self.notifier.answer(self.slack, target, body).await {
-            warn!(%error, user, "cannot answer");
-        }
+        self.notifier.answer(self.slack, target, body).await.map(drop)
     }
 
     /// Posts a message durably into the thread of an incident's message; if there is none, posts it where the request
     /// was made.
-    pub(super) async fn post_in_thread(
-        self,
-        log: AuditLog<'_>,
-        incident: &str,
-        body: &SlackMessage,
-    ) -> Result<(), SlackError> {
-        match log.tell_thread(incident, body).await {
+    pub(super) async fn post_in_thread(self, incident: &str, body: &SlackMessage) -> Result<(), SlackError> {
+        match self.log.tell_thread(incident, body).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) => warn!(%error, incident.id = incident, "cannot store the post for the thread"),

@@ -13,7 +13,6 @@ use tracing::warn;
 
 use super::replies::Caller;
 use super::wording::sentence;
-use crate::acts::AuditLog;
 
 use bundle::{BundleProgress, bundle_progress};
 use message::{Line, Message, SlackMessage, Tone};
@@ -30,7 +29,6 @@ const BUNDLE_EVERY: Duration = Duration::from_secs(5);
 /// The destination of an answer, with its progress.
 pub(super) struct Reply<'a> {
     caller: Caller<'a>,
-    log: AuditLog<'a>,
     /// The place of the request.
     pub(super) place: &'a RequestPlace,
     /// True if the request is public: a mention, or a button within a thread or direct message.
@@ -51,7 +49,7 @@ pub(super) struct Reply<'a> {
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(caller: Caller<'a>, log: AuditLog<'a>) -> Self {
+    pub(super) fn new(caller: Caller<'a>) -> Self {
         let SlackRequest { place, what, .. } = caller.request;
         // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
         let in_thread_or_direct = place.thread.is_some() || place.channel.starts_with('D');
@@ -66,7 +64,6 @@ impl<'a> Reply<'a> {
         };
         Self {
             caller,
-            log,
             place,
             is_open,
             in_channel: false,
@@ -111,26 +108,13 @@ impl<'a> Reply<'a> {
                 answered => answered.map(drop),
             };
         }
-        if let Some(url) = &self.place.response_url {
-            match answer(AnswerTarget::Respond(url, self.in_channel)).await {
-                // The URL is used up, expired or unreachable; the channel remains.
-                Err(error) if !self.place.channel.is_empty() => {
-                    warn!(%error, "cannot answer at a response_url: trying the channel");
-                }
-                answered => return answered.map(drop),
-            }
-        }
-        let target = match self.in_channel {
-            true => AnswerTarget::Post(self.destination()),
-            false => AnswerTarget::Ephemeral(self.destination(), self.caller.user()),
-        };
-        answer(target).await.map(drop)
+        self.caller.answer(message, self.in_channel).await
     }
 
     /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.
     async fn queue_for_thread(&self, message: &SlackMessage) -> bool {
         let Some(thread) = &self.place.thread else { return false };
-        let log = self.log;
+        let log = self.caller.log;
         let queued = async {
             let Some(incident) = log.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
             log.tell_thread(&incident, message).await

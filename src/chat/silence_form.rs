@@ -8,9 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{Guard, not_done, open_incident_form};
+use super::attempt::{not_done, open_incident_form};
 use super::forms::{self, ModalMetadata, input, option, text_box};
-use super::intent::IncidentForm;
 use super::replies::Caller;
 use super::{Desk, silences};
 use crate::acts::silence::{self, CUSTOM, Excess, Silencer};
@@ -35,22 +34,16 @@ struct Fields {
 }
 
 /// Opens the form: shows the matchers, asks for a duration, filled with `wanted`, and a comment.
-pub(super) async fn open_form(
-    guard: Guard<'_>,
-    caller: Caller<'_>,
-    silencer: Silencer<'_>,
-    id: &str,
-    wanted: Option<Duration>,
-) {
-    let (log, words) = (guard.log, &caller.notifier.words);
-    let Some(incident) = &guard.begin_act(caller, Act::Silence, id).await else { return };
+pub(super) async fn open_form(caller: Caller<'_>, silencer: Silencer<'_>, id: &str, wanted: Option<Duration>) {
+    let words = &caller.notifier.words;
+    let Some(incident) = &caller.begin_act(Act::Silence, id).await else { return };
     let offered = silence::selectable(incident);
     if !incident.open || findings::silence::shared(&incident.alerts).is_empty() {
-        return not_done(log, caller, Act::Silence, "act-over").await;
+        return not_done(caller, Act::Silence, "act-over").await;
     }
     let common = findings::silence::common(&incident.alerts);
     if offered.is_empty() || alertmanager::chosen(silencer.alertmanagers, &common).is_empty() {
-        return not_done(log, caller, Act::Silence, "silence-no-alertmanager").await;
+        return not_done(caller, Act::Silence, "silence-no-alertmanager").await;
     }
     // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
     let named = findings::silence::preselected(&incident.alerts).is_ok();
@@ -70,7 +63,7 @@ pub(super) async fn open_form(
     }
     let mut blocks = render::slack_blocks(&parts);
     blocks.extend(inputs(words, silencer.longest, &redactor, &offered, &fields));
-    open_incident_form(log, caller, &incident.id, IncidentForm::Silence, TITLES, blocks).await;
+    open_incident_form(caller, &incident.id, Act::Silence, TITLES, blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`] or [`confirmation`].
@@ -108,8 +101,8 @@ pub(super) async fn submit(
     }
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        let (log, caller) = (shared.log(), shared.caller(&inbound));
-        silences::create(log, caller, shared.silencer(), &incident, (&excess.matchers, duration, &comment)).await;
+        let caller = shared.caller(&inbound);
+        silences::create(caller, shared.silencer(), &incident, (&excess.matchers, duration, &comment)).await;
         drop(slot);
     });
     Ack::Received
@@ -137,7 +130,7 @@ fn confirmation(
     blocks.push(input(&format!("confirm {value}"), &words.text("silence-confirm", &[]), true, boxes));
     let about = ModalMetadata::of(&incident.id, inbound);
     let [title, send] = TITLES.map(|key| words.text(key, &[]));
-    forms::modal(words, &title, Some(&send), IncidentForm::Silence.as_str(), &about, blocks)
+    forms::modal(words, &title, Some(&send), Act::Silence.as_str(), &about, blocks)
 }
 
 fn explanation(words: &Phrases, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {

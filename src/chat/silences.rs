@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::attempt::{self, Guard};
+use super::attempt;
 use super::authority::Power;
 use super::replies::Caller;
-use crate::acts::AuditLog;
 use crate::acts::silence::{self, ABOUT, NoSilence, Silencer};
 use findings::silence::SilenceMatcher;
 use knowledge::incident::Act;
@@ -20,7 +19,6 @@ const LISTED: usize = 20;
 
 /// Creates a silence for an authorised user and announces it in the incident's thread, with a button that expires it.
 pub(super) async fn create(
-    log: AuditLog<'_>,
     caller: Caller<'_>,
     silencer: Silencer<'_>,
     incident: &Incident,
@@ -28,7 +26,7 @@ pub(super) async fn create(
 ) {
     let author = (caller.actor(), format!("{} in Slack", caller.user()));
     let words = &caller.notifier.words;
-    let created = silence::create(log, silencer, author, incident, wanted).await;
+    let created = silence::create(caller.log, silencer, author, incident, wanted).await;
     let created = match created {
         Ok(created) => created,
         Err(NoSilence::NoStore) => return caller.tell_phrase("act-store").await,
@@ -38,19 +36,19 @@ pub(super) async fn create(
     };
     let button = Block::Buttons(vec![silence::expire_button(words, &created.id, Act::Expire.as_str())]);
     let body = silence::announcement(caller.notifier, caller.actor(), incident, &created, wanted.2, button);
-    if let Err(error) = caller.post_in_thread(log, &incident.id, &body).await {
+    if let Err(error) = caller.post_in_thread(&incident.id, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
         caller.tell_phrase("silence-made-unposted").await;
     }
 }
 
 /// Expires a silence.
-pub(super) async fn expire(guard: Guard<'_>, caller: Caller<'_>, alertmanagers: &[Alertmanager], id: &str) {
-    if !guard.permit(caller, Act::Expire.as_str(), None, Power::of(Act::Expire)).await {
+pub(super) async fn expire(caller: Caller<'_>, alertmanagers: &[Alertmanager], id: &str) {
+    if !caller.permit(Act::Expire.as_str(), None, Power::of(Act::Expire)).await {
         return;
     }
-    let (log, words) = (guard.log, &caller.notifier.words);
-    let Some(mut attempt) = attempt::begin(log, caller, Act::Expire, None).await else { return };
+    let (log, words) = (caller.log, &caller.notifier.words);
+    let Some(mut attempt) = attempt::begin(caller, Act::Expire, None).await else { return };
     match alertmanager::expire(alertmanagers, id).await {
         Ok(ended) => {
             let incident = incident_of(log.store, &ended).await;
@@ -64,7 +62,7 @@ pub(super) async fn expire(guard: Guard<'_>, caller: Caller<'_>, alertmanagers: 
             let line = words.line("silence-expired", &arguments);
             // The thread announced the silence, so it also announces its end.
             if let Some(incident) = &incident
-                && let Err(error) = caller.post_in_thread(log, &incident.id, &render::slack_line(&line)).await
+                && let Err(error) = caller.post_in_thread(&incident.id, &render::slack_line(&line)).await
             {
                 tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence's end");
             }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::command::{CommandError, parse};
+use super::forms::{ModalMetadata, OPTION_CHARS, input, modal, plain, text_box};
 use super::intent::{PICK_TARGET, TARGET_FORM};
 use super::reply::Reply;
 use super::wording::misuse;
@@ -24,23 +24,12 @@ const TARGET: &str = "target";
 const PLAYBOOK: &str = "playbook";
 const AT: &str = "at";
 const LAST: &str = "last";
-/// Slack's limits for an option's label and value, in characters.
-const LABEL_CHARS: usize = 75;
+/// Slack's limit for an option's value, in characters.
 const VALUE_CHARS: usize = 150;
 /// Slack's limit for the options of a menu.
 const CHOICES: usize = 100;
 /// Timeout for the list of pools, within Slack's limit of 3 seconds.
 const LIST_WITHIN: Duration = Duration::from_millis(1_800);
-
-/// The place of a form's answer, kept in its private metadata because a modal has no channel.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct TargetFormMetadata {
-    channel: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    thread: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    response_url: Option<String>,
-}
 
 /// Builds the button that opens the form.
 pub(super) fn button(words: &Phrases) -> Button {
@@ -67,36 +56,30 @@ pub(super) async fn offer(slack: &Slack, words: &Phrases, reply: &Reply<'_>) {
 }
 
 fn form(words: &Phrases, place: &RequestPlace) -> Value {
-    let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
-    let about = TargetFormMetadata {
+    let label = |key: &str| words.text(key, &[]);
+    let about = ModalMetadata {
         channel: place.channel.clone(),
         thread: place.thread.clone(),
         response_url: place.response_url.clone(),
+        ..ModalMetadata::default()
     };
-    let input = |id: &str, label: &str, hint: &str| {
-        json!({
-            "type": "input", "block_id": id, "optional": true, "label": plain(label), "hint": plain(hint),
-            "element": { "type": "plain_text_input", "action_id": id, "max_length": 40 },
-        })
+    let text = |id: &str, name: &str, hint: &str| {
+        let mut block = input(id, &label(name), true, text_box(id, false, 40, ""));
+        block["hint"] = plain(&label(hint), 2_000);
+        block
     };
-    let menu = |id: &str, label: &str, placeholder: &str, optional: bool, least: u32| {
-        json!({
-            "type": "input", "block_id": id, "optional": optional, "label": plain(label),
-            "element": {
-                "type": "external_select", "action_id": id, "min_query_length": least, "placeholder": plain(placeholder),
-            },
-        })
+    let menu = |id: &str, name: &str, hint: &str, optional: bool| {
+        let hint = plain(&label(hint), 150);
+        let menu = json!({ "type": "external_select", "action_id": id, "min_query_length": 0, "placeholder": hint });
+        input(id, &label(name), optional, menu)
     };
-    json!({
-        "type": "modal", "callback_id": TARGET_FORM, "title": plain("form-title"), "submit": plain("form-submit"),
-        "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
-        "blocks": [
-            menu(TARGET, "form-target", "form-target-hint", false, 0),
-            input(AT, "form-at", "form-at-hint"),
-            input(LAST, "form-last", "form-last-hint"),
-            menu(PLAYBOOK, "form-playbook", "form-playbook-hint", true, 0),
-        ],
-    })
+    let blocks = vec![
+        menu(TARGET, "form-target", "form-target-hint", false),
+        text(AT, "form-at", "form-at-hint"),
+        text(LAST, "form-last", "form-last-hint"),
+        menu(PLAYBOOK, "form-playbook", "form-playbook-hint", true),
+    ];
+    modal(words, &label("form-title"), Some(&label("form-submit")), TARGET_FORM, &about, blocks)
 }
 
 /// Returns the options of the form's menus; none for other menus.
@@ -122,7 +105,7 @@ async fn targets(fleet: &Fleet<'_>, typed: &str) -> Vec<Choice> {
         // A part of a name selects it as well, but the ellipsis is not part of the name.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
         if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {
-            choices.push(Choice { label: cut(&middle(&name), LABEL_CHARS), value });
+            choices.push(Choice { label: cut(&middle(&name), OPTION_CHARS), value });
         }
     }
     choices.truncate(CHOICES);
@@ -132,7 +115,7 @@ async fn targets(fleet: &Fleet<'_>, typed: &str) -> Vec<Choice> {
 fn playbooks(library: &Library, typed: &str) -> Vec<Choice> {
     let fitting = matching(library, typed.trim()).into_iter();
     let choices = fitting.map(|p| Choice {
-        label: cut(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
+        label: cut(&format!("{} · {}", p.playbook, p.title), OPTION_CHARS),
         value: p.playbook.clone(),
     });
     choices.take(CHOICES).collect()
@@ -141,17 +124,17 @@ fn playbooks(library: &Library, typed: &str) -> Vec<Choice> {
 /// Shortens a long name in the middle: names differ at their ends as much as at their beginnings.
 fn middle(name: &str) -> String {
     let n = name.chars().count();
-    if n <= LABEL_CHARS {
+    if n <= OPTION_CHARS {
         return name.to_owned();
     }
-    let half = LABEL_CHARS / 2;
+    let half = OPTION_CHARS / 2;
     let end: String = name.chars().skip(n - half).collect();
-    format!("{}…{end}", name.chars().take(LABEL_CHARS - half - 1).collect::<String>())
+    format!("{}…{end}", name.chars().take(OPTION_CHARS - half - 1).collect::<String>())
 }
 
 /// Returns the place where the form was opened, which is the place of the answer.
 pub(super) fn read_place(about: &str) -> RequestPlace {
-    let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
+    let ModalMetadata { channel, thread, response_url, .. } = serde_json::from_str(about).unwrap_or_default();
     RequestPlace { channel, thread, response_url, ..RequestPlace::default() }
 }
 

@@ -9,9 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::attempt::{self, Guard, not_done};
+use super::attempt::{self, not_done};
 use super::replies::Caller;
-use crate::acts::AuditLog;
 use diagnose::verify_all;
 use findings::{EvidenceResult, Fix, Outcome};
 use knowledge::clock;
@@ -53,41 +52,41 @@ struct Check {
 
 /// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
 /// longer has it: the user gets a notice, and the message is sent again so that its buttons match the current steps.
-async fn fix(log: AuditLog<'_>, caller: Caller<'_>, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
+async fn fix(caller: Caller<'_>, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
     let diagnosis = caller.notifier.cleaned(incident).await.diagnosis;
     let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {
-        not_done(log, caller, act, "step-changed").await;
-        log.touch(&incident.id).await;
+        not_done(caller, act, "step-changed").await;
+        caller.log.touch(&incident.id).await;
     }
     step_found
 }
 
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
-pub(super) async fn done(guard: Guard<'_>, caller: Caller<'_>, id: &str, step: &str) {
-    let log = guard.log;
-    let Some(incident) = &guard.begin_act(caller, Act::Done, id).await else { return };
+pub(super) async fn done(caller: Caller<'_>, id: &str, step: &str) {
+    let log = caller.log;
+    let Some(incident) = &caller.begin_act(Act::Done, id).await else { return };
     if !incident.open {
-        return not_done(log, caller, Act::Done, "act-over").await;
+        return not_done(caller, Act::Done, "act-over").await;
     }
-    let Some(fix) = fix(log, caller, Act::Done, incident, step).await else { return };
+    let Some(fix) = fix(caller, Act::Done, incident, step).await else { return };
     if render::is_done(&fix, &incident.notes) {
-        return not_done(log, caller, Act::Done, "done-already").await;
+        return not_done(caller, Act::Done, "done-already").await;
     }
-    let Some(attempt) = attempt::begin(log, caller, Act::Done, Some(&incident.id)).await else { return };
+    let Some(attempt) = attempt::begin(caller, Act::Done, Some(&incident.id)).await else { return };
     attempt.end(log, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
 }
 
 /// Handles "Verify fix" for a step.
-pub(super) async fn press(guard: Guard<'_>, caller: Caller<'_>, fleet: &Fleet<'_>, id: &str, step: &str) {
-    let (log, notifier) = (guard.log, caller.notifier);
-    let Some(incident) = &guard.begin_act(caller, Act::Verify, id).await else { return };
-    let Some(fix) = fix(log, caller, Act::Verify, incident, step).await else { return };
+pub(super) async fn press(caller: Caller<'_>, fleet: &Fleet<'_>, id: &str, step: &str) {
+    let (log, notifier) = (caller.log, caller.notifier);
+    let Some(incident) = &caller.begin_act(Act::Verify, id).await else { return };
+    let Some(fix) = fix(caller, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
-        return not_done(log, caller, Act::Verify, "verify-no-check").await;
+        return not_done(caller, Act::Verify, "verify-no-check").await;
     };
-    let Some(attempt) = attempt::begin(log, caller, Act::Verify, Some(&incident.id)).await else {
+    let Some(attempt) = attempt::begin(caller, Act::Verify, Some(&incident.id)).await else {
         return;
     };
     let place = &caller.request.place;
@@ -109,7 +108,7 @@ pub(super) async fn press(guard: Guard<'_>, caller: Caller<'_>, fleet: &Fleet<'_
     let detail = verdict_line(&notifier.words, &verdict).text();
     let target = format!("{} {}", check.signal, check.when);
     attempt.end(log, AuditResult::Done, &target, &detail).await;
-    if let Err(error) = post_verdict(log, caller, incident, &check, &verdict, Some(caller.user())).await {
+    if let Err(error) = post_verdict(caller, incident, &check, &verdict, Some(caller.user())).await {
         warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
         caller.tell_line(Line::default().plain(detail)).await;
     }
@@ -173,7 +172,6 @@ fn verdict_line(words: &Phrases, (result, problems): &(EvidenceResult, Vec<Strin
 }
 
 async fn post_verdict(
-    log: AuditLog<'_>,
     caller: Caller<'_>,
     incident: &Incident,
     check: &Check,
@@ -194,7 +192,7 @@ async fn post_verdict(
     };
     let parts = vec![Block::Paragraph(words.line("verify-step", &[("step", step.into())])), Block::Note(foot)];
     let body = render::slack_with_blocks(&line, tone, &parts);
-    caller.post_in_thread(log, &incident.id, &body).await
+    caller.post_in_thread(&incident.id, &body).await
 }
 
 impl Desk {
@@ -269,7 +267,7 @@ impl Desk {
             },
             what: slack::SlackAction::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
         };
-        if let Err(error) = post_verdict(self.log(), self.caller(&request), &incident, &check, &verdict, None).await {
+        if let Err(error) = post_verdict(self.caller(&request), &incident, &check, &verdict, None).await {
             warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
             return late || !error.is_retryable();
         }

@@ -1,6 +1,5 @@
 //! The input of `diagnose` and `bundle`: labels, an alert's file, a pool's name ─▶ a request, and its answer.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,10 +7,11 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::input;
 use chat::command::When;
 use diagnose::health::{HealthSource, Triage};
 use diagnose::{ExtraSources, LogSources, health, moment};
-use findings::{AlertCondition, Baseline, Request, Scope};
+use findings::{AlertCondition, Request, Scope};
 use knowledge::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, select, without_expression};
@@ -27,18 +27,6 @@ const JUST: Duration = Duration::from_secs(60);
 /// Maximum bytes of all logs together.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// The arguments that define a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RequestArguments<'a> {
-    pub(super) playbook: Option<&'a str>,
-    pub(super) target: Option<&'a str>,
-    pub(super) labels: &'a [(String, String)],
-    pub(super) when: &'a When,
-    pub(super) window: Option<Duration>,
-    pub(super) baseline: Option<Baseline>,
-    pub(super) deadline: Option<Duration>,
-}
-
 /// Builds the request; the playbook is empty if the symptom has to be found.
 ///
 /// # Errors
@@ -46,23 +34,27 @@ pub(super) struct RequestArguments<'a> {
 pub(super) fn request(
     library: &Library,
     config: &Config,
-    arguments: &RequestArguments<'_>,
+    playbook: Option<&str>,
+    target: Option<&str>,
+    labels: &[(String, String)],
+    when: &When,
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
-    let playbook = match (arguments.playbook, group) {
+    let screen = playbook.is_none();
+    let playbook = match (playbook, group) {
         (Some(name), _) => library.playbook_id(name).map_err(anyhow::Error::msg)?.to_owned(),
         // The symptom is searched later.
-        (None, None) if arguments.target.is_some() => String::new(),
+        (None, None) if target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
     };
-    let labels: Labels = arguments.labels.iter().cloned().collect();
+    let labels: Labels = labels.iter().cloned().collect();
     target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
     let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
     let label_scope = Scope::of_labels(&labels);
     scope.dimensions.extend(label_scope.dimensions);
     scope.replicas.extend(label_scope.replicas);
-    let names_pool = arguments.target.is_some() || scope.is_about_pools(library);
+    let names_pool = target.is_some() || scope.is_about_pools(library);
     if let Some(group) = group.filter(|_| playbook.is_empty() && !names_pool) {
         bail!(
             "no playbook knows alert `{}`, and its labels name no pool: pass --playbook, or a --label such as model=NAME",
@@ -71,24 +63,24 @@ pub(super) fn request(
     }
     let now = clock::now();
     let time_of_alerts = || group.map_or(now, |group| time_of_alerts(group, now));
-    let at = arguments.when.at.map_or_else(time_of_alerts, |at| at.resolve(now));
+    let at = when.at.map_or_else(time_of_alerts, |at| at.resolve(now));
     let rules = group.filter(|_| playbook.is_empty()).map(|group| without_expression(&group.alerts));
     Ok(Request {
         playbook,
         rules: rules.unwrap_or_default(),
         conditions: group.map(|group| AlertCondition::of_alerts(&group.alerts)).unwrap_or_default(),
         // A named playbook is never replaced by another.
-        screen: arguments.playbook.is_none(),
+        screen,
         scope,
         at,
-        since: match arguments.when.last {
+        since: match when.last {
             Some(last) => Some(clock::before(at, last)),
             None => group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
         },
-        window: arguments.when.last.or(arguments.window).unwrap_or(config.diagnose.window),
+        window: when.last.unwrap_or(config.diagnose.window),
         is_young: false,
-        baseline: arguments.baseline.unwrap_or(config.diagnose.baseline),
-        deadline: arguments.deadline.unwrap_or(config.diagnose.deadline),
+        baseline: config.diagnose.baseline,
+        deadline: config.diagnose.deadline,
     })
 }
 
@@ -188,24 +180,15 @@ pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
 
 /// As [`read`]; also returns the whole content of the file.
 pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
-    let mut body = Vec::new();
-    let source_name = if path == "-" { "standard input" } else { path };
-    let source: Box<dyn Read> = match path {
-        "-" => Box::new(std::io::stdin().lock()),
-        path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
-    };
-    source
-        .take(FILE_BYTES)
-        .read_to_end(&mut body)
-        .with_context(|| format!("cannot read the alert from {source_name}"))?;
+    let (source_name, text) = input::text(path, "the alert", FILE_BYTES)?;
     let with_position = |error| match error {
         PayloadError::Shape(json) if json.line() > 0 => {
-            anyhow::Error::new(Problem::of_json(source_name, &String::from_utf8_lossy(&body), &json))
+            anyhow::Error::new(Problem::of_json(&source_name, &text, &json))
         }
         error => error.into(),
     };
-    let group =
-        AlertGroup::from_file(&body).map_err(with_position).with_context(|| format!("{source_name} holds no alert"))?;
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
-    Ok((group, serde_json::from_slice(body).with_context(|| format!("{source_name} is no JSON"))?))
+    let group = AlertGroup::from_file(text.as_bytes())
+        .map_err(with_position)
+        .with_context(|| format!("{source_name} holds no alert"))?;
+    Ok((group, serde_json::from_str(&text).with_context(|| format!("{source_name} is no JSON"))?))
 }

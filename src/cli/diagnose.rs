@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
-use super::ask::{self, RequestArguments};
+use super::ask;
 use super::load_test;
 use super::printed_diagnosis::print_diagnosis;
 use super::{NOT_ANSWERED, cleaned, configuration, configured_library, engines, health};
@@ -34,16 +34,12 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         bail!("--watch reads addresses of engines: name one such as http://host:8000");
     }
     let group = args.alert.as_deref().map(ask::read).transpose()?;
-    let arguments = RequestArguments {
-        playbook: args.what.playbook.as_deref(),
-        target: args.what.target.as_deref(),
-        labels: &args.labels,
-        when: &args.what.when,
-        window: args.window,
-        baseline: args.baseline,
-        deadline: args.deadline,
-    };
-    let mut request = ask::request(&library, &config, &arguments, group.as_ref())?;
+    let diagnose = &mut config.diagnose;
+    diagnose.window = args.window.unwrap_or(diagnose.window);
+    diagnose.baseline = args.baseline.unwrap_or(diagnose.baseline);
+    diagnose.deadline = args.deadline.unwrap_or(diagnose.deadline);
+    let (playbook, target) = (args.what.playbook.as_deref(), args.what.target.as_deref());
+    let mut request = ask::request(&library, &config, playbook, target, &args.labels, &args.what.when, group.as_ref())?;
     let selected = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref())?;
     let prometheus = Prometheus::new(&selected)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -4,18 +4,15 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
-use super::FINDINGS;
 use super::args::{DoctorArgs, HealthOutput};
 use super::store::block_on;
+use super::{FINDINGS, NOT_ANSWERED};
 use crate::cli::output::{out, outln};
 use app::doctor::{Findings, run_checks};
 use findings::health::SignalAvailability;
 use knowledge::clip::format_error;
 use service::check::{Level, ServiceCheck};
 use service::config::Config;
-
-/// Exit status when Prometheus could not be queried.
-const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = examine(&args)?;
@@ -32,7 +29,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
     let has_findings = missing || findings.checks.iter().any(|check| !check.is_ok());
     Ok(match (findings.prometheus_unavailable, has_findings) {
-        (true, _) => ExitCode::from(NO_PROMETHEUS),
+        (true, _) => ExitCode::from(NOT_ANSWERED),
         (false, true) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::SUCCESS,
     })

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
-use super::{USAGE, cleaned, library};
+use super::{FINDINGS, USAGE, cleaned, library};
 use crate::cli::output::{out, outln};
 use knowledge::gap::Gap;
 use knowledge::playbook::suggestion;
@@ -17,8 +17,6 @@ use render::{Phrases, clean};
 
 /// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
-/// Exit status when a log tells of a failure.
-const FAILURE_FOUND: u8 = 1;
 
 #[derive(Serialize)]
 struct LogsOutput<'a> {
@@ -77,7 +75,7 @@ pub(super) fn run(args: LogsArgs) -> anyhow::Result<ExitCode> {
     }
     let has_failed = logs.iter().any(|log| log.report.tells_of_failure());
     Ok(match (has_failed, missing.is_empty()) {
-        (true, _) => ExitCode::from(FAILURE_FOUND),
+        (true, _) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::from(USAGE),
         (false, true) => ExitCode::SUCCESS,
     })

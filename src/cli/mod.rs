@@ -18,6 +18,7 @@ mod feedback;
 mod generate;
 pub(crate) mod health;
 mod init;
+mod input;
 mod load_test;
 mod logs;
 mod mcp;

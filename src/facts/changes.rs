@@ -215,15 +215,10 @@ fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
 fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)> {
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
-    for (engine, series) in of(followed, Change::Restarts) {
-        for one_series in pool_series(pool, engine, series) {
-            let Some(pod) = one_series.labels.get("pod") else { continue };
-            for (at, before, after) in steps(one_series) {
-                // A crash loop may restart several times between two samples.
-                let times = (after - before).clamp(0.0, 20.0).round() as usize;
-                counted.extend(std::iter::repeat_n((at, pod.clone()), times));
-            }
-        }
+    for (pod, at, before, after) in changes_of(pool, followed, Change::Restarts, |labels| labels.get("pod").cloned()) {
+        // A crash loop may restart several times between two samples.
+        let times = (after - before).clamp(0.0, 20.0).round() as usize;
+        counted.extend(std::iter::repeat_n((at, pod), times));
     }
     let mut began: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Started) {
@@ -269,6 +264,18 @@ fn steps(series: &Series) -> impl Iterator<Item = (Timestamp, f64, f64)> {
     })
 }
 
+/// Returns the changes of the pool's series of a kind that `name` knows: its name, time, old and new value.
+fn changes_of(
+    pool: &Pool<'_>,
+    followed: &Followed<'_>,
+    kind: Change,
+    name: impl Fn(&Labels) -> Option<String>,
+) -> impl Iterator<Item = (String, Timestamp, f64, f64)> {
+    let all = of(followed, kind).flat_map(|(engine, series)| pool_series(pool, engine, series));
+    all.filter_map(move |one| Some((name(&one.labels)?, one)))
+        .flat_map(|(name, one)| steps(one).map(move |(at, before, after)| (name.clone(), at, before, after)))
+}
+
 /// Returns kind and name: `deployment llama`.
 fn workload(labels: &Labels) -> Option<String> {
     let kinds = ["deployment", "statefulset", "daemonset", "horizontalpodautoscaler"];
@@ -281,36 +288,26 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
         let near = |event: &ReplicaEvent| (event.at.as_second() - at.as_second()).abs() <= ABSENCE_SECONDS as i64;
         events.iter().any(near)
     };
-    let mut scaled = Vec::new();
-    for (engine, series) in of(followed, Change::Wanted) {
-        for one_series in pool_series(pool, engine, series) {
-            let Some(who) = workload(&one_series.labels) else { continue };
-            for (at, before, after) in steps(one_series) {
-                let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
-                scaled.push(ReplicaEvent { at, what, who: who.clone() });
-            }
-        }
-    }
-    for (engine, series) in of(followed, Change::Autoscaled) {
-        for one_series in pool_series(pool, engine, series) {
-            let Some(name) = one_series.labels.get("horizontalpodautoscaler") else { continue };
-            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &scaled)) {
-                let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
-                events.push(ReplicaEvent { at, what, who: name.clone() });
-            }
+    let told = |at, who, text| ReplicaEvent { at, what: ReplicaEventKind::Told(text), who };
+    let scaled: Vec<ReplicaEvent> = changes_of(pool, followed, Change::Wanted, workload)
+        .map(|(who, at, before, after)| {
+            let text = format!("{who}: replicas wanted {before} ─▶ {after}");
+            told(at, who, text)
+        })
+        .collect();
+    let autoscaler = |labels: &Labels| labels.get("horizontalpodautoscaler").cloned();
+    for (name, at, before, after) in changes_of(pool, followed, Change::Autoscaled, autoscaler) {
+        if !has_event_near(at, &scaled) {
+            let text = format!("autoscaler {name}: replicas wanted {before} ─▶ {after}");
+            events.push(told(at, name, text));
         }
     }
     // Scaling and a new image change the specification too.
     let known_events: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
-    for (engine, series) in of(followed, Change::Specification) {
-        for one_series in pool_series(pool, engine, series) {
-            let Some(who) = workload(&one_series.labels) else { continue };
-            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &known_events)) {
-                let what = ReplicaEventKind::Told(format!(
-                    "{who}: its specification changed (generation {before} ─▶ {after})"
-                ));
-                events.push(ReplicaEvent { at, what, who: who.clone() });
-            }
+    for (who, at, before, after) in changes_of(pool, followed, Change::Specification, workload) {
+        if !has_event_near(at, &known_events) {
+            let text = format!("{who}: its specification changed (generation {before} ─▶ {after})");
+            events.push(told(at, who, text));
         }
     }
     events.extend(scaled);

@@ -49,11 +49,11 @@ pub async fn collect_facts(
         Err(error) => facts.missing.push(Gap::new("the version of Prometheus", why(&error))),
     }
     match rules {
-        Ok(all) => (facts.rules, facts.missing) = rules::of_pool(library, &request, pool.as_ref(), all, facts.missing),
+        Ok(all) => rules::of_pool(library, &request, pool.as_ref(), all, &mut facts),
         Err(error) => facts.missing.push(Gap::new("the alerting rules", why(&error))),
     }
     match (targets, &pool) {
-        (Ok(all), Some(pool)) => (facts.targets, facts.missing) = targets::of_pool(pool, all, facts.missing),
+        (Ok(all), Some(pool)) => targets::of_pool(pool, all, &mut facts),
         (Ok(_), None) => {}
         (Err(error), _) => facts.missing.push(Gap::new("the scrape targets", why(&error))),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use diagnose::Pool;
-use findings::facts::Rule;
+use findings::facts::{PrometheusFacts, Rule};
 use findings::{Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::gap::Gap;
@@ -15,21 +15,19 @@ use prom::AlertingRule;
 /// Maximum rules.
 const MAX_RULES: usize = 50;
 
-type MissingFacts = Vec<Gap>;
-
-/// Selects the rules whose alerts name the pool, that are generated from the playbooks, or that read the pool's
+/// Adds the rules whose alerts name the pool, that are generated from the playbooks, or that read the pool's
 /// metrics; firing rules come first.
 pub(super) fn of_pool(
     library: &Library,
     request: &Request,
     pool: Option<&Pool<'_>>,
     all: Vec<AlertingRule>,
-    mut missing: MissingFacts,
-) -> (Vec<Rule>, MissingFacts) {
+    facts: &mut PrometheusFacts,
+) {
     if all.is_empty() {
         let why = "this server evaluates none; with VictoriaMetrics they stand in vmalert (`-vmalert.proxyURL`), \
                    with Thanos in its ruler";
-        missing.push(Gap::absent("the alerting rules", why));
+        facts.missing.push(Gap::absent("the alerting rules", why));
     }
     let playbook_alerts: BTreeSet<&str> =
         library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
@@ -49,7 +47,7 @@ pub(super) fn of_pool(
     own.sort_by(|a, b| rank(&a.state).cmp(&rank(&b.state)).then_with(|| a.name.cmp(&b.name)));
     if own.len() > MAX_RULES {
         let why = format!("{} more rules are left out, none of which fires before these", own.len() - MAX_RULES);
-        missing.push(Gap::absent("all alerting rules", why));
+        facts.missing.push(Gap::absent("all alerting rules", why));
     }
     let to_rule = |rule: AlertingRule| Rule {
         name: rule.name,
@@ -59,7 +57,7 @@ pub(super) fn of_pool(
         labels: rule.labels,
         error: rule.error.filter(|error| !error.is_empty()),
     };
-    (own.into_iter().take(MAX_RULES).map(to_rule).collect(), missing)
+    facts.rules = own.into_iter().take(MAX_RULES).map(to_rule).collect();
 }
 
 /// Returns true if labels name the pool, false if they name another; `None` if they share no dimension with its

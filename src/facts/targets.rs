@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use diagnose::{Pool, RowOwnership};
-use findings::facts::ScrapedTarget;
+use findings::facts::{PrometheusFacts, ScrapedTarget};
 use knowledge::gap::Gap;
 use prom::ActiveTarget;
 
@@ -12,10 +12,8 @@ const MAX_TARGETS: usize = 200;
 /// Maximum characters of an error.
 const ERROR: usize = 300;
 
-type Missing = Vec<Gap>;
-
-/// Selects the pool's targets; those that are down come first.
-pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Missing) -> (Vec<ScrapedTarget>, Missing) {
+/// Adds the pool's targets; those that are down come first.
+pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, facts: &mut PrometheusFacts) {
     let replicas: BTreeSet<String> = pool.replicas().into_iter().collect();
     let is_named = |target: &ActiveTarget| target.labels.values().any(|value| replicas.contains(value));
     let own = |target: &ActiveTarget| pool.owns(&target.labels) == Some(RowOwnership::Known) || is_named(target);
@@ -24,10 +22,10 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
     if own.is_empty() {
         let why = "none of the targets carries a label that names a replica: they may have been relabelled, or the \
                    series come from another Prometheus";
-        missing.push(Gap::absent("the pool's scrape targets", why));
+        facts.missing.push(Gap::absent("the pool's scrape targets", why));
     }
     if own.len() > MAX_TARGETS {
-        missing.push(Gap::absent("all scrape targets", format!("{} more are left out", own.len() - MAX_TARGETS)));
+        facts.missing.push(Gap::absent("all scrape targets", format!("{} more are left out", own.len() - MAX_TARGETS)));
     }
     let to_scraped = |target: ActiveTarget| ScrapedTarget {
         place: place(&target.url),
@@ -35,7 +33,7 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
         health: target.health,
         error: Some(harmless(&target.error)).filter(|error| !error.is_empty()),
     };
-    (own.into_iter().take(MAX_TARGETS).map(to_scraped).collect(), missing)
+    facts.targets = own.into_iter().take(MAX_TARGETS).map(to_scraped).collect();
 }
 
 /// Returns host and port of a URL.

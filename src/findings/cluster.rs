@@ -43,7 +43,6 @@ pub struct Pod {
     /// Kind and name of its top-level owner: `Deployment/llama`.
     pub owner: Option<String>,
     /// The creation time.
-    #[schemars(with = "Option<String>")]
     pub created_at: Option<Timestamp>,
     /// The labels.
     pub labels: BTreeMap<String, String>,
@@ -73,7 +72,6 @@ pub struct Container {
     /// True if the container is ready.
     pub ready: bool,
     /// The start time of the current run; unset if it does not run.
-    #[schemars(with = "Option<String>")]
     pub started_at: Option<Timestamp>,
     /// The reason why it waits: `CrashLoopBackOff`.
     pub waiting: Option<String>,
@@ -89,7 +87,6 @@ pub struct Ended {
     /// The exit code.
     pub exit_code: i32,
     /// The time of the end.
-    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     /// The termination message.
     pub message: Option<String>,
@@ -114,7 +111,6 @@ pub struct ClusterNode {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterEvent {
     /// The time of the last occurrence.
-    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     /// Kind and name of the object: `Pod/llama-0`.
     pub about: String,

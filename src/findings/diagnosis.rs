@@ -106,7 +106,6 @@ pub struct Diagnosis {
     /// [`SCHEMA`].
     pub schema: String,
     /// The time of the evaluation.
-    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The rate window.
     pub window_seconds: u64,

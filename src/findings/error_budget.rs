@@ -10,7 +10,6 @@ pub struct ErrorBudget {
     /// The share of the budget that was spent since `since`; above 1 it is more than all of it.
     pub spent: f64,
     /// The onset of the symptom, else the start of the incident, else an hour before the evaluation.
-    #[schemars(with = "String")]
     pub since: Timestamp,
     /// The share of the budget that is left; negative if it is overspent.
     pub left: f64,

@@ -163,7 +163,6 @@ pub struct Health {
     /// [`SCHEMA`].
     pub schema: String,
     /// The evaluation time.
-    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The rate window in seconds.
     pub window_seconds: u64,

@@ -100,7 +100,6 @@ pub struct EvidenceResult {
     pub support: f64,
     /// The time since which the condition holds without interruption; `None` if it held all along or was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// True if the cause requires this check to be met.
     pub required: bool,
@@ -219,7 +218,6 @@ pub struct Onset {
     /// The check that held first.
     pub evidence: EvidenceResult,
     /// The time of the onset.
-    #[schemars(with = "String")]
     pub at: Timestamp,
     /// Distance of the moments that were compared, in seconds, 0 if unknown: onsets closer than two of them have no order.
     #[serde(default, skip_serializing_if = "no_step")]

@@ -5,20 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ValueSource;
+use crate::{ReplicaValue, ValueSource};
 use knowledge::signal::PoolAggregation;
 
 /// Maximum variation of a past: a value after zero.
 const MAX_VARIATION: f64 = 100.0;
-
-/// A replica's current value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Replica {
-    /// The pod; else the name of the row.
-    pub name: String,
-    /// In the signal's unit; finite.
-    pub value: f64,
-}
 
 /// The values of one signal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,7 +17,7 @@ pub struct Observation {
     /// The pool's value now.
     pub value: Option<f64>,
     /// Each replica's value now, by name.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<ReplicaValue>,
     /// The pool's value in the past.
     pub baseline: Option<f64>,
     /// The pool's value in the window before the past's.

@@ -38,7 +38,6 @@ pub struct Rollout {
     /// The number of the newer revision.
     pub revision: Option<i64>,
     /// The time of its first appearance; `None` if the rollout went back to an earlier revision.
-    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     /// The differences between the two newest revisions.
     pub changes: Vec<TemplateChange>,

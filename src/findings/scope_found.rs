@@ -47,10 +47,8 @@ impl ScopeFound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSpan {
     /// The time of the first sample, or the earliest time that was queried.
-    #[schemars(with = "String")]
     pub from: Timestamp,
     /// The time of the last sample.
-    #[schemars(with = "String")]
     pub to: Timestamp,
 }
 

@@ -43,12 +43,17 @@ impl SilenceMatcher {
         Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
     }
 
-    /// Returns the matcher as Alertmanager parses it, with no other escapes than those that it knows.
+    /// Returns the matcher as Alertmanager parses it, with no other escapes than those that it knows. It understands quoted
+    /// names from 0.27 on, and earlier versions send no such names.
     ///
     /// Source: `pkg/labels/parse.go` of prometheus/alertmanager.
     pub fn filter(&self) -> String {
-        let value = self.value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-        format!("{}{}\"{value}\"", self.name, self.sign())
+        let quoted =
+            |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"));
+        let is_classic = !self.name.starts_with(|c: char| c.is_ascii_digit())
+            && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let name = if is_classic { self.name.clone() } else { quoted(&self.name) };
+        format!("{name}{}{}", self.sign(), quoted(&self.value))
     }
 
     fn sign(&self) -> &'static str {

@@ -50,11 +50,9 @@ pub struct Alert {
     #[serde(default)]
     pub annotations: Labels,
     /// The time at which the alert began to fire; with the fingerprint, the identity of an episode.
-    #[schemars(with = "String")]
     pub starts_at: Timestamp,
     /// The time at which the alert ended; the year 0001 while it fires.
     #[serde(default = "never")]
-    #[schemars(with = "String")]
     pub ends_at: Timestamp,
     /// Link to the rule's graph; may be empty.
     #[serde(default, rename = "generatorURL")]

@@ -30,13 +30,11 @@ pub struct MaintenanceConfig {
     pub labels: Labels,
     /// The date of a single window, such as 2026-12-24; not set, it returns.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
     pub date: Option<Date>,
     /// The days of the week on which it returns; each day if empty.
     #[serde(default)]
     pub days: Vec<Weekday>,
     /// The time of day at which it starts, with hours and minutes.
-    #[schemars(with = "String")]
     pub at: Time,
     /// Its length: at most 7d.
     #[serde(deserialize_with = "duration")]

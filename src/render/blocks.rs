@@ -12,6 +12,7 @@
 use serde_json::{Value, json};
 
 use super::is_unseen;
+use super::text::clean;
 use knowledge::clip::{utf16_start, utf16_units};
 use message::{Block, Button, ButtonStyle, Line, Message, SlackMessage, TextSpan, Tone, time_of_day};
 
@@ -155,7 +156,7 @@ fn beside(text: &str, beside: &Button) -> Value {
 }
 
 fn plain(text: &str, most: usize) -> Value {
-    json!({ "type": "plain_text", "text": clip_markup(&visible(text), most), "emoji": false })
+    json!({ "type": "plain_text", "text": clip_markup(&clean(text), most), "emoji": false })
 }
 
 fn button(button: &Button) -> Value {
@@ -290,11 +291,6 @@ fn begins_emoji(rest: &str) -> bool {
         && name.len() <= 100
         && name.chars().all(part)
         && !(name.len() <= 2 && name.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// Replaces invisible characters by spaces, for text without markup.
-fn visible(text: &str) -> String {
-    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
 /// Truncates text to `most` UTF-16 units, and never inside an entity such as `&amp;`.

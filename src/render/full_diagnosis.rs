@@ -10,7 +10,7 @@ use super::facts::{
 use super::links::graph;
 use super::promise::{burnt, promise};
 use super::symptom::absent;
-use super::{Phrases, compared, direct, latency, logs, restart, rollout, screened};
+use super::{Phrases, compared, direct, health, latency, logs, restart, rollout, screened};
 use findings::scope::pool_name;
 use findings::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::gap::missing_part;
@@ -277,14 +277,7 @@ fn not_looked_at(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 
 /// Renders the origin of the diagnosis: playbook, time, queries, engines.
 pub(super) fn foot(diagnosis: &Diagnosis, words: &Phrases) -> String {
-    let engines: Vec<String> = diagnosis
-        .engines
-        .iter()
-        .map(|e| match &e.at_least {
-            Some(version) => format!("{} ≥ {version}", e.engine),
-            None => e.engine.clone(),
-        })
-        .collect();
+    let engines: Vec<String> = diagnosis.engines.iter().map(health::engine).collect();
     let foot = words.text(
         "foot",
         &[

@@ -109,25 +109,9 @@ fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
     let shared = preselected(alerts).ok()?;
     let base = alertmanager.trim_end_matches('/');
     let hidden = shared.iter().any(|matcher| is_redacted(&matcher.name) || is_redacted(&matcher.value));
-    (!shared.is_empty() && !hidden).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
-}
-
-/// Renders matchers: `{alertname="A", namespace="n"}`.
-fn matchers(shared: &[SilenceMatcher]) -> String {
-    let classic = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-    let all: Vec<String> = shared
-        .iter()
-        // Alertmanager understands quoted names from 0.27 on, and earlier versions send no such names.
-        .map(|matcher| {
-            let name = if classic(&matcher.name) { matcher.name.clone() } else { quoted(&matcher.name) };
-            format!("{name}{}{}", if matcher.is_regex { "=~" } else { "=" }, quoted(&matcher.value))
-        })
-        .collect();
-    format!("{{{}}}", all.join(", "))
+    let filters: Vec<String> = shared.iter().map(SilenceMatcher::filter).collect();
+    let filter = encoded(&format!("{{{}}}", filters.join(", ")));
+    (!shared.is_empty() && !hidden).then(|| format!("{base}/#/silences/new?filter={filter}"))
 }
 
 /// Percent-encodes a text for any position in a URL.

@@ -5,7 +5,7 @@ use std::iter;
 use jiff::Timestamp;
 
 use super::Phrases;
-use super::facts::{FEW, symptom_no_data_reason};
+use super::facts::{FEW, few, symptom_no_data_reason};
 use findings::scope::pool_name;
 use findings::{ConditionFound, DataSpan, Diagnosis, PoolInTrouble, Screening, SymptomVerdict, Unmeasured};
 use knowledge::gap::store_named;
@@ -149,24 +149,16 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 /// Names the other abnormal symptoms of the pool, and those just beyond a threshold.
 pub(super) fn other_symptoms(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     let screening = diagnosis.screening.as_ref()?;
-    let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
-    let slight =
-        few(&screening.slight, words).map(|slight| words.line("screened-slight", &[("slight", slight.into())]));
+    let named = |key: &str, name: &'static str, titles: &[String]| {
+        (!titles.is_empty()).then(|| words.line(key, &[(name, few(titles, words).into())]))
+    };
+    let also = named("screened-also", "also", &screening.also);
+    let slight = named("screened-slight", "slight", &screening.slight);
     let line = match (also, slight) {
         (Some(also), Some(slight)) => also.plain(" ").then(slight),
         (one, other) => one.or(other)?,
     };
     Some(Block::Note(line))
-}
-
-/// Joins the first titles and the number of further ones; `None` if there are none.
-fn few(titles: &[String], words: &Phrases) -> Option<String> {
-    let shown = titles.get(..FEW.min(titles.len()))?.join(", ");
-    match titles.len().saturating_sub(FEW) {
-        _ if titles.is_empty() => None,
-        0 => Some(shown),
-        more => Some(words.text("screened-more", &[("also", shown.into()), ("n", more.into())])),
-    }
 }
 
 /// Returns the note that a part of the data is missing, with the server's words, and the first thing to check; it comes before

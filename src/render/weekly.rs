@@ -23,12 +23,6 @@ const ENABLE: usize = 160;
 /// carry the short ids, which the commands understand.
 pub fn weekly_message(summary: &WeeklySummary, pages: Option<&str>, words: &Phrases) -> Message {
     let view = View { summary, pages, words };
-    let counts = [
-        ("channel", summary.channel.as_str().into()),
-        ("incidents", summary.incidents.into()),
-        ("before", summary.before.into()),
-        ("open", summary.open.into()),
-    ];
     let sections = [
         ("weekly-numbers", view.numbers()),
         ("weekly-causes", view.causes()),
@@ -36,27 +30,13 @@ pub fn weekly_message(summary: &WeeklySummary, pages: Option<&str>, words: &Phra
         ("weekly-open", view.open()),
         ("weekly-blind", view.blind()),
     ];
-    let sections = sections.into_iter().filter(|(_, lines)| !lines.is_empty());
-    let mut parts: Vec<Block> = sections.map(|(key, lines)| Block::Section(words.text(key, &[]), lines)).collect();
-    parts.push(Block::Note(view.foot()));
-    let tone = if summary.open == 0 { Tone::Good } else { Tone::Firing };
-    Message { tone, headline: words.text("weekly-headline", &counts), parts }
+    view.message("weekly-headline", sections)
 }
 
 /// Renders the summary of a day: the incidents that had no message of their own. `pages` as in [`weekly_message`].
 pub fn daily_message(summary: &WeeklySummary, pages: Option<&str>, words: &Phrases) -> Message {
     let view = View { summary, pages, words };
-    let counts = [
-        ("channel", summary.channel.as_str().into()),
-        ("incidents", summary.incidents.into()),
-        ("open", summary.open.into()),
-    ];
-    let sections = [("weekly-causes", view.causes()), ("weekly-open", view.open())];
-    let sections = sections.into_iter().filter(|(_, lines)| !lines.is_empty());
-    let mut parts: Vec<Block> = sections.map(|(key, lines)| Block::Section(words.text(key, &[]), lines)).collect();
-    parts.push(Block::Note(view.foot()));
-    let tone = if summary.open == 0 { Tone::Good } else { Tone::Firing };
-    Message { tone, headline: words.text("daily-headline", &counts), parts }
+    view.message("daily-headline", [("weekly-causes", view.causes()), ("weekly-open", view.open())])
 }
 
 struct View<'a> {
@@ -66,6 +46,21 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    fn message<const N: usize>(&self, headline: &str, sections: [(&str, Vec<Line>); N]) -> Message {
+        let Self { summary, words, .. } = self;
+        let counts = [
+            ("channel", summary.channel.as_str().into()),
+            ("incidents", summary.incidents.into()),
+            ("before", summary.before.into()),
+            ("open", summary.open.into()),
+        ];
+        let sections = sections.into_iter().filter(|(_, lines)| !lines.is_empty());
+        let mut parts: Vec<Block> = sections.map(|(key, lines)| Block::Section(words.text(key, &[]), lines)).collect();
+        parts.push(Block::Note(self.foot()));
+        let tone = if summary.open == 0 { Tone::Good } else { Tone::Firing };
+        Message { tone, headline: words.text(headline, &counts), parts }
+    }
+
     /// Links to an incident's page; without pages the label with the short id.
     fn link(&self, label: &str, incident: &str) -> Line {
         match self.pages {

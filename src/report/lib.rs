@@ -55,7 +55,6 @@ pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
     /// The time of creation.
-    #[schemars(with = "String")]
     pub made_at: Timestamp,
     /// The version of llm-diagnose.
     pub version: String,
@@ -112,7 +111,6 @@ pub struct ReportSubject<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosisParameters {
     /// The start of the incident.
-    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Offset of the baseline into the past, in seconds; `null` without a comparison with the past.
     pub baseline_seconds: Option<u64>,
@@ -132,13 +130,10 @@ pub struct ReportIncident {
     /// The reason for that playbook, or for the screening; `null` if nothing is diagnosed.
     pub because: Option<String>,
     /// The start of the first alert.
-    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// The time of the first notification.
-    #[schemars(with = "String")]
     pub opened_at: Timestamp,
     /// The time of its resolution.
-    #[schemars(with = "Option<String>")]
     pub resolved_at: Option<Timestamp>,
     /// Number of times that it fired again.
     pub refired: u32,
@@ -267,7 +262,6 @@ pub struct Goal {
     /// The expectations, each with the actual value.
     pub expected: Vec<Expected>,
     /// The time since which they are not met.
-    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Changes before that time, as sentences.
     pub changed: Vec<String>,

@@ -15,7 +15,6 @@ pub struct WeeklyConfig {
     /// The day of the week on which it is posted; defaults to monday.
     pub day: Weekday,
     /// The time of day at which it is posted, with hours and minutes; defaults to 09:00.
-    #[schemars(with = "String")]
     pub at: Time,
     /// The time zone of `day` and `at`, by its IANA name, such as Asia/Seoul; defaults to UTC.
     pub timezone: String,
@@ -34,7 +33,6 @@ impl Default for WeeklyConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct DailyConfig {
     /// The time of day at which it is posted, with hours and minutes; defaults to 09:00.
-    #[schemars(with = "String")]
     pub at: Time,
     /// The time zone of `at`, by its IANA name, such as Asia/Seoul; defaults to UTC.
     pub timezone: String,

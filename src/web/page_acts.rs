@@ -131,7 +131,13 @@ async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent:
 }
 
 /// Shows the form of a note or a silence. Refusals are not audited: any link leads here.
-pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act) -> Response {
+pub(super) async fn form(
+    State(shared): State<Shared>,
+    Path((id, act)): Path<(String, String)>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
+    let forms = [Act::Note, Act::Silence];
+    let Some(act) = forms.into_iter().find(|one| one.as_str() == act) else { return lost(&shared) };
     if let Err(denial) = may(&shared, &visitor, act) {
         return said(&shared, StatusCode::FORBIDDEN, &id, denial.page_key());
     }
@@ -221,15 +227,11 @@ impl Visit<'_> {
 
     /// Acknowledges or runs again; a second time changes nothing, so it counts as done.
     async fn simple(&self) -> Response {
-        let (log, actor, diagnoses) = (self.log(), self.actor(), &self.shared.service.diagnoses);
-        let (end, nothing) = match self.act {
-            Act::Acknowledge => (acts::acknowledge(log, actor, self.incident).await, "acknowledged-already"),
-            _ => (acts::again(log, diagnoses, actor, self.incident).await, "again-no-playbook"),
-        };
-        match (end, end.problem(nothing)) {
-            (ActEnd::Nothing, _) if self.act == Act::Acknowledge => self.back(self.act.as_str()),
-            (_, None) => self.back(self.act.as_str()),
-            (_, Some(key)) => self.not_done(key),
+        let diagnoses = &self.shared.service.diagnoses;
+        let end = acts::simple(self.log(), diagnoses, self.actor(), self.act, self.incident).await;
+        match end.problem(self.act) {
+            Some(key) if end != ActEnd::Nothing || self.act != Act::Acknowledge => self.not_done(key),
+            _ => self.back(self.act.as_str()),
         }
     }
 
@@ -241,7 +243,7 @@ impl Visit<'_> {
         }
         let work = async {
             let notifier = &self.shared.service.notifier;
-            match acts::note(self.log(), notifier, self.actor(), self.incident, text).await.problem("") {
+            match acts::note(self.log(), notifier, self.actor(), self.incident, text).await.problem(Act::Note) {
                 None => Ok(self.back(Act::Note.as_str())),
                 Some(key) => Err(Box::new(self.not_done(key))),
             }

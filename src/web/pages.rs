@@ -302,22 +302,6 @@ pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &st
     problem_line(shared, status, title, &words(shared).line(why, &[]), &[])
 }
 
-pub(super) async fn note_form(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    Extension(visitor): Extension<Visitor>,
-) -> Response {
-    page_acts::form(shared, id, visitor, Act::Note).await
-}
-
-pub(super) async fn silence_form(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    Extension(visitor): Extension<Visitor>,
-) -> Response {
-    page_acts::form(shared, id, visitor, Act::Silence).await
-}
-
 fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     tracing::error!(%error, "cannot read incidents");
     let why = words(shared).line("page-no-store-why", &[]);

@@ -249,7 +249,7 @@ fn the_table_of_crates_tells_what_each_uses() {
     };
     let know =
         |package: &str| -> Vec<&str> { names.iter().map(String::as_str).filter(|name| knows(name, package)).collect() };
-    assert_eq!([know("axum"), know("clap")], [vec!["web"], vec!["chat", "service"]]);
+    assert_eq!([know("axum"), know("clap")], [vec!["web"], vec!["capacity", "chat", "service"]]);
     let engine = ["prom", "sources", "detect", "diagnose"];
     let apart = |name: &&str| engine.iter().all(|engine| !made[*name].contains(*engine));
     assert!(

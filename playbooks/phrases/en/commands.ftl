@@ -123,7 +123,6 @@ help-threads = In an incident's thread: { $why }, { $bundle }. `here` at the end
 
 form-title = Diagnose a pool
 form-submit = Diagnose
-form-cancel = Cancel
 form-target = Pool or pod
 form-target-hint = Type a part of its name
 form-at = At

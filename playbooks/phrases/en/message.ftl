@@ -121,7 +121,6 @@ nowhere-then = **Cannot tell**: there is no data of this pool at { $at }. There 
 data-then = The pool has no data at { $at }. There is data from { $from } to { $to }.
 screened-also = Also abnormal here: { $also }.
 screened-slight = Slightly beyond a threshold: { $slight }.
-screened-more = { $also } and { $n } more
 latency-parts = { $title } take { $seconds } on average: { $parts }.
 latency-parts-were = { $title } took { $seconds } on average: { $parts }.
 latency-part = { $seconds } { $where }

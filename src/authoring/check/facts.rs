@@ -1,17 +1,16 @@
 //! Lints of the data behind reports: `report.yaml`, and `histograms`, `info` and `changes` of the engines' files.
 
+use super::file_lint::FileLint;
 use super::promql;
-use knowledge::playbook::{Library, Lint, Problem, suggestion};
+use knowledge::playbook::{Library, Lint, Problem};
 use knowledge::signal::Engine;
 use knowledge::signal::TenantSeries;
 
 /// Checks that names are in the catalog, queries parse and bind, and labels are named once.
 pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
-    if let Some(file) = library.files.get("report.yaml") {
-        for name in library.report.all().into_iter().filter(|name| !library.signals.contains_key(*name)) {
-            let hint = suggestion(name, library.signals.keys().map(String::as_str));
-            problems.push(Problem::at(Lint::ReportUnknownSignal, file, name, format!("unknown signal `{name}`"), hint));
-        }
+    let mut lint = FileLint { library, path: "report.yaml", problems };
+    for name in library.report.all() {
+        lint.known(Lint::ReportUnknownSignal, name, ("signal", name), &library.signals);
     }
     for engine in library.engines.values() {
         let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };

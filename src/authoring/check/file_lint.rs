@@ -1,6 +1,8 @@
 //! The lint of one file: the place where its problems are collected.
 
-use knowledge::playbook::{Library, Lint, Problem};
+use std::collections::BTreeMap;
+
+use knowledge::playbook::{Library, Lint, Problem, suggestion};
 
 /// A file under check, with the library that it belongs to.
 pub(super) struct FileLint<'a> {
@@ -15,5 +17,13 @@ impl FileLint<'_> {
     pub(super) fn say(&mut self, lint: Lint, needle: &str, message: String, hint: Option<String>) {
         let file = self.library.file_naming(self.path, needle);
         self.problems.extend(file.map(|file| Problem::at(lint, file, needle, message, hint)));
+    }
+
+    /// Checks that a name is a key of the map.
+    pub(super) fn known<T>(&mut self, lint: Lint, needle: &str, (what, name): (&str, &str), all: &BTreeMap<String, T>) {
+        if !all.contains_key(name) {
+            let hint = suggestion(name, all.keys().map(String::as_str));
+            self.say(lint, needle, format!("unknown {what} `{name}`"), hint);
+        }
     }
 }

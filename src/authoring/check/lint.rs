@@ -86,79 +86,57 @@ pub(super) fn unfinished(file: &SourceFile, problems: &mut Vec<Problem>) {
 
 /// Checks that the healthy fleet has values of existing signals.
 fn healthy_fleet(library: &Library, problems: &mut Vec<Problem>) {
+    let mut lint = FileLint { library, path: HEALTHY_FLEET, problems };
     for signal in library.healthy_fleet.parts.values().flat_map(|part| part.keys()) {
-        let Some(file) = library.file_naming(HEALTHY_FLEET, signal) else { continue };
-        if !library.signals.contains_key(signal) {
-            let hint = suggestion(signal, library.signals.keys().map(String::as_str));
-            let message = format!("unknown signal `{signal}`");
-            problems.push(Problem::at(Lint::HealthyFleetUnknownSignal, file, signal, message, hint));
-        }
+        lint.known(Lint::HealthyFleetUnknownSignal, signal, ("signal", signal), &library.signals);
     }
 }
 
 /// Checks that `health.yaml` names existing signals, and playbooks that have a threshold for them.
 fn health(library: &Library, problems: &mut Vec<Problem>) {
-    let Some(file) = library.files.get("health.yaml") else { return };
-    for heading in &library.health.headings {
-        for QuickCheck { signal, playbook } in &heading.checks {
-            let mut say = |lint, message, hint| problems.push(Problem::at(lint, file, signal, message, hint));
-            if !library.signals.contains_key(signal) {
-                let hint = suggestion(signal, library.signals.keys().map(String::as_str));
-                say(Lint::HealthUnknownSignal, format!("unknown signal `{signal}`"), hint);
-            }
-            let Some(id) = playbook else { continue };
-            match library.playbooks.get(id) {
-                None => {
-                    let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
-                    say(Lint::HealthUnknownPlaybook, format!("unknown playbook `{id}`"), hint);
-                }
-                Some(playbook) if playbook.threshold(signal).is_none() => {
-                    let message = format!("the symptom of `{id}` compares `{signal}` with no number");
-                    say(Lint::HealthNoThreshold, message, Some("leave `playbook` out: a number to know".into()));
-                }
-                Some(_) => {}
-            }
+    let mut lint = FileLint { library, path: "health.yaml", problems };
+    for QuickCheck { signal, playbook } in library.health.headings.iter().flat_map(|heading| &heading.checks) {
+        lint.known(Lint::HealthUnknownSignal, signal, ("signal", signal), &library.signals);
+        lint.of_prometheus(Lint::HealthLogSignal, signal);
+        let Some(id) = playbook else { continue };
+        lint.known(Lint::HealthUnknownPlaybook, signal, ("playbook", id), &library.playbooks);
+        if library.playbooks.get(id).is_some_and(|playbook| playbook.threshold(signal).is_none()) {
+            let message = format!("the symptom of `{id}` compares `{signal}` with no number");
+            lint.say(Lint::HealthNoThreshold, signal, message, Some("leave `playbook` out: a number to know".into()));
         }
     }
-    let mut lint = FileLint { library, path: "health.yaml", problems };
     for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
         lint.condition(signal, when);
         lint.of_prometheus(Lint::HealthLogSignal, signal);
     }
-    let checks = library.health.headings.iter().flat_map(|heading| &heading.checks);
-    checks.for_each(|check| lint.of_prometheus(Lint::HealthLogSignal, &check.signal));
 }
 
 /// Checks that `kinds.yaml` names existing signals and playbooks.
 fn kinds(library: &Library, problems: &mut Vec<Problem>) {
-    let Some(file) = library.files.get(KINDS) else { return };
-    let mut say = |lint, needle: &str, message, hint| problems.push(Problem::at(lint, file, needle, message, hint));
+    let mut lint = FileLint { library, path: KINDS, problems };
     for kind in &library.kinds.kinds {
         if library.kinds.kinds.iter().filter(|other| other.kind == kind.kind).count() > 1 {
-            say(Lint::KindsTwice, &kind.kind, format!("the kind `{}` is listed twice", kind.kind), None);
+            lint.say(Lint::KindsTwice, &kind.kind, format!("the kind `{}` is listed twice", kind.kind), None);
         }
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
-            say(Lint::KindsNoCondition, &kind.kind, message, None);
+            lint.say(Lint::KindsNoCondition, &kind.kind, message, None);
         }
         if let Some(Err(why)) = kind.moves_limits().then(|| told(library, kind)).filter(|_| !kind.when.is_empty()) {
             let message = format!("the kind `{}` moves limits and cannot become a rule: {why}", kind.kind);
-            say(Lint::KindsNoRule, &kind.kind, message, None);
+            lint.say(Lint::KindsNoRule, &kind.kind, message, None);
         }
         for (signal, factor) in kind.factors.iter().filter(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
             let message = format!("`{signal}: {factor}` is no factor of a limit: expected a number above 0");
-            say(Lint::KindsFactor, signal, message, None);
+            lint.say(Lint::KindsFactor, signal, message, None);
         }
-        for signal in kind.factors.keys().filter(|signal| !library.signals.contains_key(*signal)) {
-            let hint = suggestion(signal, library.signals.keys().map(String::as_str));
-            say(Lint::KindsUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
+        for signal in kind.factors.keys() {
+            lint.known(Lint::KindsUnknownSignal, signal, ("signal", signal), &library.signals);
         }
-        for id in kind.by_past.iter().filter(|id| !library.playbooks.contains_key(*id)) {
-            let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
-            say(Lint::KindsUnknownPlaybook, id, format!("unknown playbook `{id}`"), hint);
+        for id in &kind.by_past {
+            lint.known(Lint::KindsUnknownPlaybook, id, ("playbook", id), &library.playbooks);
         }
     }
-    let mut lint = FileLint { library, path: KINDS, problems };
     for (signal, when) in library.kinds.kinds.iter().flat_map(|kind| &kind.when).flat_map(Evidence::checks) {
         lint.condition(signal, when);
         lint.of_prometheus(Lint::HealthLogSignal, signal);
@@ -223,10 +201,7 @@ impl FileLint<'_> {
             match self.library.signals.get(signal) {
                 Some(signal) if signal.unit == Unit::Seconds => {}
                 Some(_) => self.say(Lint::PlaybookLatency, signal, format!("`{signal}` is not in seconds"), None),
-                None => {
-                    let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
-                    self.say(Lint::PlaybookUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
-                }
+                None => self.known_signal(signal),
             }
         }
         for name in playbook.causes.iter().flat_map(|entry| &entry.explains) {
@@ -273,10 +248,13 @@ impl FileLint<'_> {
         }
     }
 
+    fn known_signal(&mut self, signal: &str) {
+        self.known(Lint::PlaybookUnknownSignal, signal, ("signal", signal), &self.library.signals);
+    }
+
     fn condition(&mut self, signal: &str, when: &Condition) {
         let Some(definition) = self.library.signals.get(signal) else {
-            let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
-            return self.say(Lint::PlaybookUnknownSignal, signal, format!("unknown signal `{signal}`"), hint);
+            return self.known_signal(signal);
         };
         for comparison in when.comparisons() {
             if let Reference::Number(n) = comparison.to

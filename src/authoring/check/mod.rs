@@ -24,6 +24,7 @@ pub use lint::lint;
 pub use phrases::{phrases, replaced_phrases};
 pub use scenario::verdict_test;
 pub use steps::verifies;
+pub(crate) use steps::{OwnedStep, steps};
 pub use unread::unread;
 pub use used::{all, unused};
 pub(crate) use verdicts::TestFile;

@@ -9,10 +9,10 @@ use knowledge::playbook::{Evidence, Library, Lint, NoVerify, Problem, SourceFile
 use knowledge::signal::VersionReq;
 
 /// A step with its owner.
-pub(super) struct OwnedStep<'a> {
+pub(crate) struct OwnedStep<'a> {
     file: String,
-    pub(super) id: &'a str,
-    pub(super) step: &'a Step,
+    pub(crate) id: &'a str,
+    pub(crate) step: &'a Step,
     /// True if it relieves at once.
     pub(super) now: bool,
     /// The checks that detect the fault.
@@ -50,7 +50,7 @@ pub(super) fn place<'a>(library: &'a Library, path: &str, step: &Step) -> Option
     }
 }
 
-pub(super) fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
+pub(crate) fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
         let file = format!("{}.yaml", p.playbook);

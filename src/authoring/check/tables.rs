@@ -132,20 +132,13 @@ impl FileLint<'_> {
     }
 
     fn playbook(&mut self, needle: &str, id: &str) {
-        if !self.library.playbooks.contains_key(id) {
-            let hint = suggestion(id, self.library.playbooks.keys().map(String::as_str));
-            self.say(Lint::TableUnknownPlaybook, needle, format!("unknown playbook `{id}`"), hint);
-        }
+        self.known(Lint::TableUnknownPlaybook, needle, ("playbook", id), &self.library.playbooks);
     }
 
     fn engine(&mut self, needle: &str, engine: &str) {
         match engine.parse::<VersionReq>() {
             Err(error) => self.say(Lint::TableEngine, needle, error, Some("write `vllm >= 0.8`".into())),
-            Ok(req) if !self.library.engines.contains_key(&req.engine) => {
-                let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
-                self.say(Lint::TableEngine, needle, format!("unknown engine `{}`", req.engine), hint);
-            }
-            Ok(_) => {}
+            Ok(req) => self.known(Lint::TableEngine, needle, ("engine", &req.engine), &self.library.engines),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::file_lint::FileLint;
 use knowledge::playbook::{Library, Lint, Problem, suggestion};
 
 pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
@@ -9,31 +10,30 @@ pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
     let causes: BTreeSet<&str> =
         library.playbooks.keys().chain(library.causes.keys()).chain(own).map(String::as_str).collect();
     for ticket in library.tickets.values() {
-        let Some(file) = library.files.get(&format!("tickets/{}.yaml", ticket.ticket)) else { continue };
-        let mut say = |lint, at: &str, message: String, hint| problems.push(Problem::at(lint, file, at, message, hint));
-        for engine in ticket.engines.iter().filter(|engine| !library.engines.contains_key(*engine)) {
-            let hint = suggestion(engine, library.engines.keys().map(String::as_str));
-            say(Lint::TicketEngine, engine, format!("there is no engine `{engine}`"), hint);
+        let path = format!("tickets/{}.yaml", ticket.ticket);
+        let mut lint = FileLint { library, path: &path, problems };
+        for engine in &ticket.engines {
+            lint.known(Lint::TicketEngine, engine, ("engine", engine), &library.engines);
         }
         for cause in ticket.causes.iter().filter(|cause| !causes.contains(cause.as_str())) {
             let hint = suggestion(cause, causes.iter().copied());
-            say(Lint::TicketCause, cause, format!("there is no cause `{cause}`"), hint);
+            lint.say(Lint::TicketCause, cause, format!("there is no cause `{cause}`"), hint);
         }
         let mut names = BTreeSet::new();
         for field in &ticket.fields {
             let name = field.name.as_str();
             if field.holds.is_empty() && field.add.is_none() {
-                say(Lint::TicketEmpty, name, format!("the field `{name}` is empty"), None);
+                lint.say(Lint::TicketEmpty, name, format!("the field `{name}` is empty"), None);
             }
             if !names.insert(name) {
-                say(Lint::TicketTwice, name, format!("the field `{name}` is listed twice"), None);
+                lint.say(Lint::TicketTwice, name, format!("the field `{name}` is listed twice"), None);
             }
         }
         for source in ticket.source.iter().chain(&ticket.address).filter(|source| !source.starts_with("https://")) {
-            say(Lint::TicketSource, source, format!("`{source}` is no https address"), None);
+            lint.say(Lint::TicketSource, source, format!("`{source}` is no https address"), None);
         }
         if ticket.source.is_empty() {
-            say(
+            lint.say(
                 Lint::TicketSource,
                 "source",
                 format!("`{}` does not say where its form was read", ticket.ticket),

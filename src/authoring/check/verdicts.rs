@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use diagnose::judge;
-use findings::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, reduce};
+use findings::{Judged, Observation, Observations, ReplicaValue, SymptomVerdict, Verdict, reduce};
 use knowledge::playbook::{Library, Lint, Problem, SourceFile, parse, suggestion};
 
 /// The contents of `<playbook>.test.yaml`.
@@ -202,12 +202,12 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
     let mut observations = Observations::default();
     let mut pool = BTreeSet::new();
     for name in names {
-        let replicas: Vec<Replica> = case
+        let replicas: Vec<ReplicaValue> = case
             .replicas
             .get(name)
             .into_iter()
             .flatten()
-            .map(|(name, value)| Replica { name: name.clone(), value: *value })
+            .map(|(name, value)| ReplicaValue { name: name.clone(), value: *value })
             .collect();
         pool.extend(replicas.iter().map(|r| r.name.clone()));
         let reduced = library

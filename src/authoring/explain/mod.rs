@@ -48,7 +48,7 @@ pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String
 
 /// Returns the playbook or cause with an id.
 pub fn node<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
-    library.playbook_node(id).or_else(|| leaf(library, id))
+    library.node_by_id(id).map(|(node, _)| node)
 }
 
 /// Formats an error with an optional hint.
@@ -69,10 +69,6 @@ fn unknown(library: &Library, id: &str) -> String {
     let kinds = KINDS.map(|(kind, value)| format!("{kind} {value}")).join(", ");
     let message = format_error(format!("there is no playbook or cause `{id}`"), hint);
     format!("{message}\n  playbooks: {}\n  by kind: {kinds}", playbooks.join(", "))
-}
-
-fn leaf<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
-    library.node(library.playbooks.values().flat_map(|p| &p.causes).find(|entry| entry.target() == id)?)
 }
 
 fn playbook(library: &Library, id: &str) -> String {

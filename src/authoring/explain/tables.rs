@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 
 use super::format_error;
+use crate::check::{OwnedStep, steps};
 use knowledge::playbook::{
-    CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, Step, XidCounts,
-    XidRow, match_log_line, suggestion,
+    CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, XidCounts, XidRow,
+    match_log_line, suggestion,
 };
 use knowledge::signal::{EngineKind, SignalQuery, format_value};
 
@@ -200,31 +201,18 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
             line(&mut out, engine, &format!("{} it when the log says: {}", direction.word(), lines.join(" | ")));
         }
     }
-    for (at, step) in steps(library).filter(|(_, step)| words(&step.action).any(|word| word == name)) {
+    let steps = steps(library);
+    for OwnedStep { id, step, .. } in steps.iter().filter(|owned| words(&owned.step.action).any(|word| word == name)) {
         let action = step.action.split_whitespace().collect::<Vec<_>>().join(" ");
-        line(&mut out, step.holds_for().as_deref().unwrap_or("any engine"), &format!("{at}: {action}"));
+        line(&mut out, step.holds_for().as_deref().unwrap_or("any engine"), &format!("{id}: {action}"));
     }
     if out.len() > before {
         return Ok(out);
     }
     let flags = library.tables.engine_flags.rows.iter().map(|row| row.flag.as_str());
-    let named = steps(library).flat_map(|(_, step)| words(&step.action)).filter(|word| word.starts_with("--"));
+    let named = steps.iter().flat_map(|owned| words(&owned.step.action)).filter(|word| word.starts_with("--"));
     let message = format!("no table or step names `{name}`");
     Err(format_error(message, suggestion(name, flags.chain(named))))
-}
-
-/// Returns every fix step with the id of its playbook or cause.
-fn steps(library: &Library) -> impl Iterator<Item = (&str, &Step)> {
-    let playbooks = library.playbooks.values().flat_map(|p| {
-        let own = p.now.iter().chain(&p.lasting).map(|step| (p.playbook.as_str(), step));
-        let written = p.causes.iter().flat_map(|entry| {
-            entry.now.iter().chain(&entry.lasting).map(|step| (entry.id.as_deref().unwrap_or_default(), step))
-        });
-        own.chain(written)
-    });
-    let causes = library.causes.values();
-    let causes = causes.flat_map(|c| c.now.iter().chain(&c.lasting).map(|step| (c.cause.as_str(), step)));
-    playbooks.chain(causes)
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

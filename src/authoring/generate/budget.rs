@@ -7,69 +7,24 @@
 use std::collections::BTreeSet;
 
 use super::recording::{RecordingRule, by_pool, record, tells};
-use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
-use super::yaml::{RuleGroup, block, text};
+use super::rule_options::{RuleOptions, RuleText, pool_matchers};
+use super::yaml::RuleGroup;
 use knowledge::playbook::{AlertScope, Library, PoolObjectives, Promise, Severity};
 use knowledge::signal::{Engine, Matcher, RECORDED_POOL, RequestCounts, budget, matchers};
 
 /// Windows of burn rates, each with the step at which samples are added up, in minutes: coarser where it costs much.
-pub(super) const WINDOWS: [(&str, u32); 7] =
-    [("5m", 5), ("30m", 1), ("1h", 1), ("2h", 1), ("6h", 1), ("1d", 5), ("3d", 5)];
+const WINDOWS: [(&str, u32); 7] = [("5m", 5), ("30m", 1), ("1h", 1), ("2h", 1), ("6h", 1), ("1d", 5), ("3d", 5)];
 /// Minimum violations in the long window: one bad request of a quiet pool is no burn.
 const LEAST: u32 = 5;
 /// The series of all pools, by engine, before each pool's objective is known.
 const BY_ENGINE: [&str; 2] = ["llm:slo_requests:by_engine", "llm:slo_violations:by_engine"];
 
-/// An alert: while both windows burn the budget faster than the factor.
-struct BurnAlert {
-    long: &'static str,
-    short: &'static str,
-    short_minutes: u32,
-    factor: f64,
-    severity: Severity,
-    /// The windows in words.
-    in_words: (&'static str, &'static str),
-    /// The time in which all of the budget would be spent at this factor.
-    spent_within: &'static str,
-}
-
-const ALERTS: [BurnAlert; 4] = [
-    BurnAlert {
-        long: "1h",
-        short: "5m",
-        short_minutes: 5,
-        factor: 14.4,
-        severity: Severity::Critical,
-        in_words: ("hour", "5 minutes"),
-        spent_within: "2 days",
-    },
-    BurnAlert {
-        long: "6h",
-        short: "30m",
-        short_minutes: 30,
-        factor: 6.0,
-        severity: Severity::Critical,
-        in_words: ("6 hours", "30 minutes"),
-        spent_within: "5 days",
-    },
-    BurnAlert {
-        long: "1d",
-        short: "2h",
-        short_minutes: 120,
-        factor: 3.0,
-        severity: Severity::Warning,
-        in_words: ("day", "2 hours"),
-        spent_within: "10 days",
-    },
-    BurnAlert {
-        long: "3d",
-        short: "6h",
-        short_minutes: 360,
-        factor: 1.0,
-        severity: Severity::Warning,
-        in_words: ("3 days", "6 hours"),
-        spent_within: "30 days",
-    },
+/// The alerts: while a long and a short window burn the budget faster than the factor.
+pub(super) const ALERTS: [(&str, &str, f64, Severity); 4] = [
+    ("1h", "5m", 14.4, Severity::Critical),
+    ("6h", "30m", 6.0, Severity::Critical),
+    ("1d", "2h", 3.0, Severity::Warning),
+    ("3d", "6h", 1.0, Severity::Warning),
 ];
 
 /// Returns the rule groups of all error budgets; nothing without `slo:`.
@@ -105,7 +60,10 @@ pub(super) fn groups(library: &Library, options: &RuleOptions) -> Vec<RuleGroup>
     burn_rates(&mut group.rules);
     let signals: BTreeSet<&str> = told.iter().map(|own| own.signal).collect();
     for signal in signals {
-        ALERTS.iter().for_each(|alert| alert.write(&mut group.rules, library, signal, options));
+        let Some(playbook) = library.symptom_of(signal) else { continue };
+        for alert in ALERTS {
+            burn_alert(signal, alert, options).write(&mut group.rules, &playbook.playbook, &options.runbook_base);
+        }
     }
     groups.push(group);
     groups
@@ -180,46 +138,46 @@ fn burn_rates(out: &mut String) {
     }
 }
 
-impl BurnAlert {
-    fn write(&self, out: &mut String, library: &Library, signal: &str, options: &RuleOptions) {
-        let Self { long, short, factor, severity, in_words: (long_text, short_text), spent_within, .. } = self;
-        let Some(playbook) = library.symptom_of(signal) else { return };
-        let own = matchers(&[Matcher::one(budget::SLI, budget::sli(signal))]);
-        let burns = |window: &str| format!("{}{{{own}}} > {factor}", budget::burn_rate(window));
-        let step = WINDOWS.iter().find(|(window, _)| window == long).map_or(1, |(_, step)| *step);
-        // Each sample counts five minutes.
-        let least = LEAST * 5 / step;
-        let over = |series: &str| format!("{series}{{{own}}}[{long}:{step}m]");
-        let enough = format!("sum_over_time({}) >= {least}", over(budget::VIOLATIONS));
-        // Of younger series both windows are the same.
-        let old = format!("count_over_time({}) >= {}", over(budget::REQUESTS), self.short_minutes / step);
-        out.push_str("      - alert: LLMErrorBudgetBurn\n");
-        block(out, 8, "expr", &format!("{}\nand {}\nand {enough}\nand {old}", burns(long), burns(short)));
-        if let Some(hold) = options.hold {
-            out.push_str(&format!("        for: {}\n", held(hold)));
-        }
-        out.push_str(&format!("        keep_firing_for: {KEEP_FIRING_FOR}\n        labels:\n"));
-        text(out, 10, "severity", &severity.to_string());
-        text(out, 10, "playbook", &playbook.playbook);
-        text(out, 10, "long_window", long);
-        out.push_str("        annotations:\n");
-        let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
-        let burn = "{{ $value | printf \"%.1f\" }}";
-        text(
-            out,
-            10,
-            "summary",
-            &format!("{whom}: the error budget of \"{{{{ $labels.slo }}}}\" burns at {burn} times the allowed pace"),
-        );
-        let often =
-            if *factor > 1.0 { format!("more than {factor} times as often as") } else { "more often than".to_owned() };
-        let description = format!(
-            "Promised: {{{{ $labels.slo }}}}. In the last {long_text}, and still in the last {short_text}, requests missed that \
-             {often} it allows. At this pace an error budget of 30 days is spent within {spent_within}. Causes and steps: `llm-diagnose explain {}`.",
-            playbook.playbook
-        );
-        text(out, 10, "description", &description);
-        let base = options.runbook_base.trim_end_matches('/');
-        text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
+fn burn_alert(
+    signal: &str,
+    (long, short, factor, severity): (&'static str, &str, f64, Severity),
+    options: &RuleOptions,
+) -> RuleText<'static> {
+    let own = matchers(&[Matcher::one(budget::SLI, budget::sli(signal))]);
+    let burns = |window: &str| format!("{}{{{own}}} > {factor}", budget::burn_rate(window));
+    let step = WINDOWS.iter().find(|(window, _)| *window == long).map_or(1, |(_, step)| *step);
+    // Each sample counts five minutes.
+    let least = LEAST * 5 / step;
+    let over = |series: &str| format!("{series}{{{own}}}[{long}:{step}m]");
+    let enough = format!("sum_over_time({}) >= {least}", over(budget::VIOLATIONS));
+    let short_minutes = humantime::parse_duration(short).unwrap_or_default().as_secs() / 60;
+    // Of younger series both windows are the same.
+    let old = format!("count_over_time({}) >= {}", over(budget::REQUESTS), short_minutes / u64::from(step));
+    let burn = "{{ $value | printf \"%.1f\" }}";
+    let often =
+        if factor > 1.0 { format!("more than {factor} times as often as") } else { "more often than".to_owned() };
+    RuleText {
+        alert: "LLMErrorBudgetBurn",
+        expr: format!("{}\nand {}\nand {enough}\nand {old}", burns(long), burns(short)),
+        hold: options.hold,
+        keeps_firing: true,
+        severity,
+        long_window: Some(long),
+        summary: format!(": the error budget of \"{{{{ $labels.slo }}}}\" burns at {burn} times the allowed pace"),
+        description: format!(
+            "Promised: {{{{ $labels.slo }}}}. In the last {}, and still in the last {}, requests missed that {often} it \
+             allows. At this pace an error budget of 30 days is spent within {:.0} days.",
+            in_words(long),
+            in_words(short),
+            30.0 / factor
+        ),
     }
+}
+
+/// Spells a window: `hour`, `5 minutes`.
+fn in_words(window: &str) -> String {
+    let (number, unit) = window.split_at(window.len() - 1);
+    let unit = [("m", "minute"), ("h", "hour"), ("d", "day")].into_iter().find(|(short, _)| *short == unit);
+    let unit = unit.map_or("", |(_, unit)| unit);
+    if number == "1" { unit.to_owned() } else { format!("{number} {unit}s") }
 }

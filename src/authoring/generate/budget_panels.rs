@@ -2,13 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::budget::WINDOWS;
+use super::budget::ALERTS;
 use super::panel::{HEIGHT, VARIABLES, datasource, matchers};
 use knowledge::playbook::Library;
 use knowledge::signal::budget;
-
-/// The windows that have a panel, each with the factor at which its alert fires.
-const SHOWN: [(&str, f64); 4] = [("1h", 14.4), ("6h", 6.0), ("1d", 3.0), ("3d", 1.0)];
 
 /// Builds the row; nothing without `slo:`.
 pub(super) fn budget_panels(library: &Library) -> Vec<Value> {
@@ -20,7 +17,7 @@ pub(super) fn budget_panels(library: &Library) -> Vec<Value> {
         "panels": []
     })];
     panels.push(left());
-    panels.extend(SHOWN.iter().enumerate().map(|(i, (window, factor))| burn(i as u64, window, *factor)));
+    panels.extend(ALERTS.iter().zip(0..).map(|((window, _, factor, _), i)| burn(i, window, *factor)));
     panels
 }
 
@@ -62,7 +59,6 @@ fn left() -> Value {
 
 /// Builds the panel of a window's burn rates.
 fn burn(i: u64, window: &str, factor: f64) -> Value {
-    debug_assert!(WINDOWS.iter().any(|(recorded, _)| *recorded == window), "{window} is recorded");
     json!({
         "type": "timeseries",
         "title": format!("Burn rate of {window}"),

@@ -1,10 +1,14 @@
 //! Evidence as an expression over the recorded series.
 
+use anyhow::{Context, Result, anyhow, bail};
+
 use super::recording::{RecordingRule, tells};
-use super::rule_options::RuleProblem;
 use super::yaml::indented;
 use knowledge::playbook::{AlertScope, Condition, Evidence, Library, Reference};
 use knowledge::signal::{Engine, EngineKind};
+
+/// The problem of evidence that compares nothing.
+pub(super) const NO_SIGNAL: &str = "each entry of `when` needs either `signal` with `when`, or `any`";
 
 /// The way in which comparisons read recorded series.
 pub(super) struct ComparedSeries<'a> {
@@ -37,7 +41,7 @@ pub(super) fn part(
     evidence: &Evidence,
     each: AlertScope,
     series: &ComparedSeries<'_>,
-) -> Result<Part, RuleProblem> {
+) -> Result<Part> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
         let recorded = RecordingRule { signal, each };
         let mut own = compared(library, recorded, when, series)?;
@@ -48,7 +52,7 @@ pub(super) fn part(
     }
     let mut alternatives =
         evidence.any.iter().map(|e| part(library, e, each, series)).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let mut joined = alternatives.next().ok_or(RuleProblem::NoSignal)?;
+    let mut joined = alternatives.next().context(NO_SIGNAL)?;
     let mut either = vec![indented(&joined.expr)];
     for other in alternatives {
         joined.labels.retain(|label| other.labels.contains(label));
@@ -64,14 +68,10 @@ pub(super) fn part(
 ///
 /// # Errors
 /// If no engine tells the signal in PromQL alone.
-pub(super) fn whole(
-    library: &Library,
-    recorded: RecordingRule<'_>,
-    series: &ComparedSeries<'_>,
-) -> Result<Part, RuleProblem> {
+pub(super) fn whole(library: &Library, recorded: RecordingRule<'_>, series: &ComparedSeries<'_>) -> Result<Part> {
     let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, recorded.signal)).collect();
     if tellers.is_empty() {
-        return Err(RuleProblem::NoEngine(recorded.signal.to_owned()));
+        bail!("no engine tells `{}` in PromQL alone", recorded.signal);
     }
     Ok(Part {
         expr: (series.name)(recorded),
@@ -86,8 +86,8 @@ fn compared(
     recorded: RecordingRule<'_>,
     when: &Condition,
     series: &ComparedSeries<'_>,
-) -> Result<Part, RuleProblem> {
-    let refused = |why| RuleProblem::Condition(format!("{} {when}", recorded.signal), why);
+) -> Result<Part> {
+    let refused = |why: &str| anyhow!("`{} {when}` {why}", recorded.signal);
     let whole = whole(library, recorded, series)?;
     if when.comparisons().is_empty() {
         return Err(refused("compares with no number"));

@@ -2,28 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::{Result, bail};
+
 use super::recording::tells;
 use knowledge::playbook::{Condition, Evidence, Library, suggestion};
-
-/// The error for an engine that no signal file is about.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no engine is called `{name}`{}; the engines are {engines}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
-pub struct UnknownEngine {
-    /// The name.
-    pub name: String,
-    hint: Option<String>,
-    engines: String,
-}
 
 /// Keeps only these engines in a library, with the alerts and kinds of pools that they can tell.
 ///
 /// # Errors
 /// Returns the first name that is no engine's.
-pub fn keep_engines(library: &mut Library, engines: &[String]) -> Result<(), UnknownEngine> {
+pub fn keep_engines(library: &mut Library, engines: &[String]) -> Result<()> {
     let names = || library.engines.keys().map(String::as_str);
     if let Some(unknown) = engines.iter().find(|engine| !library.engines.contains_key(engine.as_str())) {
-        let (hint, engines) = (suggestion(unknown, names()), names().collect::<Vec<_>>().join(", "));
-        return Err(UnknownEngine { name: unknown.clone(), hint, engines });
+        let hint = suggestion(unknown, names()).map(|hint| format!(" ({hint})")).unwrap_or_default();
+        bail!("no engine is called `{unknown}`{hint}; the engines are {}", names().collect::<Vec<_>>().join(", "));
     }
     let kept: BTreeSet<&str> = engines.iter().map(String::as_str).collect();
     only(library, &kept);

@@ -20,10 +20,10 @@ mod table;
 mod yaml;
 
 pub use dashboard::dashboard;
-pub use engines::{UnknownEngine, keep_engines, keep_labels};
+pub use engines::{keep_engines, keep_labels};
 pub use format::format_reference;
 pub(crate) use pool_kinds::told;
-pub use rule_options::{RuleError, RuleOptions, RuleProblem};
+pub use rule_options::RuleOptions;
 pub use rules::{prometheus_rule, rules};
 pub use runbook::runbook;
 pub use schema::{FileKind, KINDS, schema};

@@ -9,9 +9,11 @@
 
 use std::collections::BTreeSet;
 
-use super::comparison::{PLAIN, part};
+use anyhow::{Context, Result, bail};
+
+use super::comparison::{NO_SIGNAL, PLAIN, part};
 use super::recording::{RecordingRule, record, tells};
-use super::rule_options::{RuleError, RuleProblem, pool_matchers};
+use super::rule_options::pool_matchers;
 use super::yaml::RuleGroup;
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, PoolKind, Reference};
 use knowledge::signal::{EngineKind, matchers, recorded_name};
@@ -27,11 +29,11 @@ const BEHIND_A_GATEWAY: &str = "cluster, model_name";
 ///
 /// # Errors
 /// Returns the first kind that recorded series cannot tell.
-pub(super) fn group(library: &Library) -> Result<RuleGroup, RuleError> {
+pub(super) fn group(library: &Library) -> Result<RuleGroup> {
     let mut group = RuleGroup::recording("kinds");
     for kind in library.kinds.moving() {
-        let refused = |why| RuleError { what: format!("the kind `{}`", kind.kind), why };
-        record(&mut group.rules, SERIES, &told(library, kind).map_err(refused)?, &[("kind", &kind.kind)]);
+        let expr = told(library, kind).with_context(|| format!("the kind `{}` cannot become a rule", kind.kind))?;
+        record(&mut group.rules, SERIES, &expr, &[("kind", &kind.kind)]);
     }
     Ok(group)
 }
@@ -46,7 +48,7 @@ enum Told {
 ///
 /// # Errors
 /// If recorded series cannot tell it.
-pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, RuleProblem> {
+pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String> {
     let (mut head, mut rest) = (None, String::new());
     for evidence in &kind.when {
         let on = pools_in_common(library, Evidence::checks(evidence).into_iter().map(|(signal, _)| signal));
@@ -56,7 +58,7 @@ pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, RulePro
             Told::NotOf(expr) => rest.push_str(&format!("\nunless on ({on}) ({expr})")),
         }
     }
-    let (head, evidence) = head.ok_or(RuleProblem::HoldsWithoutData)?;
+    let (head, evidence) = head.context("each of its conditions holds for pools without data too")?;
     for declared in library.promised.iter().filter(|promised| promised.slo.kind.is_some()) {
         let own = matchers(&pool_matchers(declared));
         let series: BTreeSet<&str> = Evidence::checks(evidence).into_iter().map(|(signal, _)| signal).collect();
@@ -66,26 +68,25 @@ pub(crate) fn told(library: &Library, kind: &PoolKind) -> Result<String, RulePro
     Ok(head + &rest)
 }
 
-fn one(library: &Library, evidence: &Evidence) -> Result<Told, RuleProblem> {
+fn one(library: &Library, evidence: &Evidence) -> Result<Told> {
     let Some((signal, when)) = evidence.signal.as_deref().zip(evidence.when.as_ref()) else {
         return any(library, &evidence.any);
     };
     if !library.engines.values().any(|engine| tells(engine, signal)) {
-        return Err(RuleProblem::NoEngine(signal.to_owned()));
+        bail!("no engine tells `{signal}` in PromQL alone");
     }
     match when {
         Condition::Present => Ok(Told::Of(recorded_name(signal, false))),
         Condition::NoData => Ok(Told::NotOf(recorded_name(signal, false))),
         Condition::Absent => {
-            let why = "needs to know who was asked, which recorded series do not tell: write `no data`";
-            Err(RuleProblem::Condition(format!("{signal} {when}"), why))
+            bail!("`{signal} {when}` needs to know who was asked, which recorded series do not tell: write `no data`")
         }
         Condition::All(_) => Ok(Told::Of(part(library, evidence, AlertScope::Pool, &PLAIN)?.expr)),
     }
 }
 
 /// Returns the pools for which one of several holds; where one is "no data", those that have data and for which none holds.
-fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, RuleProblem> {
+fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told> {
     let (mut of, mut not_of) = (Vec::new(), Vec::new());
     for alternative in alternatives {
         match one(library, alternative)? {
@@ -98,7 +99,7 @@ fn any(library: &Library, alternatives: &[Evidence]) -> Result<Told, RuleProblem
         (of, none) if none.is_empty() && !of.is_empty() => Ok(Told::Of(format!("({of})"))),
         (of, not_of) if of.is_empty() && !not_of.is_empty() => Ok(Told::NotOf(not_of)),
         (of, not_of) if !of.is_empty() => Ok(Told::NotOf(format!("{not_of} unless on ({POOL}) ({of})"))),
-        _ => Err(RuleProblem::NoSignal),
+        _ => bail!(NO_SIGNAL),
     }
 }
 
@@ -155,7 +156,7 @@ mod tests {
     use knowledge::playbook::load;
     use serde_json::{Value, json};
 
-    fn of(when: Value) -> Result<String, RuleProblem> {
+    fn of(when: Value) -> Result<String> {
         let kind = json!({ "kind": "k", "title": "t", "factors": { "ttft_p99": 2 }, "when": when });
         told(&load(None).unwrap(), &serde_json::from_value(kind).unwrap())
     }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use knowledge::playbook::PoolObjectives;
+use super::yaml::{block, text};
+use knowledge::playbook::{PoolObjectives, Severity};
 use knowledge::signal::Matcher;
-
-/// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
-pub(super) const KEEP_FIRING_FOR: &str = "10m";
 
 /// Options of the generated rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,32 +17,44 @@ pub struct RuleOptions {
     pub runbook_base: String,
 }
 
-/// The error for what cannot become a rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} cannot become a rule: {why}")]
-pub struct RuleError {
-    /// The alert with its playbook, or the kind of pools.
-    pub what: String,
-    /// The reason.
-    pub why: RuleProblem,
+/// A rule that alerts, of a playbook.
+pub(super) struct RuleText<'a> {
+    pub(super) alert: &'a str,
+    pub(super) expr: String,
+    pub(super) hold: Option<Duration>,
+    /// True on a burn rate: a few slow requests an hour are one alert, not one each.
+    pub(super) keeps_firing: bool,
+    pub(super) severity: Severity,
+    pub(super) long_window: Option<&'a str>,
+    /// The summary after the pool's name.
+    pub(super) summary: String,
+    pub(super) description: String,
 }
 
-/// The reason why Prometheus alone cannot evaluate a condition.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say it")]
-pub enum RuleProblem {
-    #[error("`when` is empty")]
-    Empty,
-    #[error("each entry of `when` needs either `signal` with `when`, or `any`")]
-    NoSignal,
-    #[error("no engine tells `{0}` in PromQL alone")]
-    NoEngine(String),
-    #[error("`{0}` {1}")]
-    Condition(String, &'static str),
-    #[error("each of its conditions holds for pools without data too")]
-    HoldsWithoutData,
-    #[error("`for: {0}` is no duration")]
-    Hold(String),
+impl RuleText<'_> {
+    /// Writes the rule of a playbook.
+    pub(super) fn write(&self, out: &mut String, playbook: &str, runbook_base: &str) {
+        out.push_str(&format!("      - alert: {}\n", self.alert));
+        block(out, 8, "expr", &self.expr);
+        if let Some(hold) = self.hold {
+            out.push_str(&format!("        for: {}\n", held(hold)));
+        }
+        if self.keeps_firing {
+            out.push_str("        keep_firing_for: 10m\n");
+        }
+        out.push_str("        labels:\n");
+        text(out, 10, "severity", &self.severity.to_string());
+        text(out, 10, "playbook", playbook);
+        if let Some(window) = self.long_window {
+            text(out, 10, "long_window", window);
+        }
+        out.push_str("        annotations:\n");
+        let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
+        text(out, 10, "summary", &format!("{whom}{}", self.summary));
+        let description = format!("{} Causes and steps: `llm-diagnose explain {playbook}`.", self.description);
+        text(out, 10, "description", &description);
+        text(out, 10, "runbook_url", &format!("{}/{playbook}.md", runbook_base.trim_end_matches('/')));
+    }
 }
 
 /// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.

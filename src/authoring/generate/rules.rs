@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
+
 use super::budget;
 use super::comparison::{ComparedSeries, PLAIN, part, whole};
 use super::pool_kinds;
 use super::recording::{self, RecordingRule};
-use super::rule_options::{KEEP_FIRING_FOR, RuleError, RuleOptions, RuleProblem, held, pool_matchers};
-use super::yaml::{RuleGroup, block, indented, text};
+use super::rule_options::{RuleOptions, RuleText, pool_matchers};
+use super::yaml::{RuleGroup, indented};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives};
 use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
 
@@ -29,7 +31,7 @@ const GPU_REQUESTS: &str = r#"(kube_pod_container_resource_requests{resource=~"n
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
 /// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
-pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
+pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String> {
     let groups = groups(library, options)?;
     let object = |groups: &[RuleGroup]| {
         let name = groups.first().map_or("", |group| &group.object);
@@ -47,73 +49,51 @@ pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<Strin
 ///
 /// # Errors
 /// Returns the first alert or kind of pools whose condition Prometheus alone cannot evaluate.
-pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
+pub fn rules(library: &Library, options: &RuleOptions) -> Result<String> {
     let groups = groups(library, options)?;
     Ok(format!("{HEAD}groups:\n{}", groups.iter().map(RuleGroup::yaml).collect::<String>()))
 }
 
-fn groups(library: &Library, options: &RuleOptions) -> Result<Vec<RuleGroup>, RuleError> {
+fn groups(library: &Library, options: &RuleOptions) -> Result<Vec<RuleGroup>> {
     let mut groups = recording::groups(library, options.window);
     groups.push(pool_kinds::group(library)?);
     groups.extend(budget::groups(library, options));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
         let mut group = RuleGroup::alerting(&playbook.playbook);
         for alert in &playbook.alerts {
-            let what = || format!("alert `{}` of playbook `{}`", alert.alert, playbook.playbook);
-            let refused = |why| RuleError { what: what(), why };
-            let exprs = expressions(library, playbook, alert).map_err(refused)?;
-            let hold = match options.hold {
-                Some(hold) => hold,
-                None => humantime::parse_duration(&alert.hold)
-                    .map_err(|_| refused(RuleProblem::Hold(alert.hold.clone())))?,
-            };
-            let expr = exprs.join("\nor\n");
-            write_rule(&mut group.rules, library, playbook, alert, &expr, hold, &options.runbook_base);
+            let what = || format!("alert `{}` of playbook `{}` cannot become a rule", alert.alert, playbook.playbook);
+            let rule = rule_text(library, playbook, alert, options).with_context(what)?;
+            rule.write(&mut group.rules, &playbook.playbook, &options.runbook_base);
         }
         groups.push(group);
     }
     Ok(groups)
 }
 
-fn write_rule(
-    out: &mut String,
+fn rule_text<'a>(
     library: &Library,
     playbook: &Playbook,
-    alert: &AlertRule,
-    expr: &str,
-    hold: Duration,
-    runbook_base: &str,
-) {
-    out.push_str(&format!("      - alert: {}\n", alert.alert));
-    block(out, 8, "expr", expr);
-    out.push_str(&format!("        for: {}\n", held(hold)));
+    alert: &'a AlertRule,
+    options: &RuleOptions,
+) -> Result<RuleText<'a>> {
+    let own_hold =
+        || humantime::parse_duration(&alert.hold).map_err(|_| anyhow!("`for: {}` is no duration", alert.hold));
     let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
-    if alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| burns(signal)) {
-        out.push_str(&format!("        keep_firing_for: {KEEP_FIRING_FOR}\n"));
-    }
-    out.push_str("        labels:\n");
-    text(out, 10, "severity", &alert.severity.to_string());
-    text(out, 10, "playbook", &playbook.playbook);
-    if let Some(over) = &alert.over {
-        text(out, 10, "long_window", over);
-    }
-    out.push_str("        annotations:\n");
     // The alert's value is its first check's; with alternatives it is unknown which one.
     let first = alert.when.first().and_then(|e| e.signal.as_deref());
     let signal = first.and_then(|name| library.signals.get(name));
     let what = signal.map(|s| format!(" ({} {})", s.title, humanized(s))).unwrap_or_default();
-    let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
     let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.workload }} {{ . }}{{ end }}";
-    text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", literal(&playbook.title)));
-    let description = format!(
-        "{} {} Causes and steps: `llm-diagnose explain {}`.",
-        one_line(&playbook.meaning),
-        one_line(&playbook.impact),
-        playbook.playbook
-    );
-    text(out, 10, "description", &description);
-    let base = runbook_base.trim_end_matches('/');
-    text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
+    Ok(RuleText {
+        alert: &alert.alert,
+        expr: expressions(library, playbook, alert)?.join("\nor\n"),
+        hold: Some(options.hold.map_or_else(own_hold, Ok)?),
+        keeps_firing: alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| burns(signal)),
+        severity: alert.severity,
+        long_window: alert.over.as_deref(),
+        summary: format!("{pod}: {}{what}", literal(&playbook.title)),
+        description: format!("{} {}", one_line(&playbook.meaning), one_line(&playbook.impact)),
+    })
 }
 
 fn one_line(text: &str) -> String {
@@ -144,7 +124,7 @@ fn humanized(signal: &Signal) -> &'static str {
 }
 
 /// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
-fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, RuleProblem> {
+fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>> {
     let kinds = |recorded: RecordingRule<'_>, when: &Condition| pool_kinds::within_limit(library, recorded, when);
     let compared = |series: &ComparedSeries<'_>| expression(library, alert, series);
     let mut general_expr = match &alert.over {
@@ -216,9 +196,9 @@ fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
 }
 
 /// Joins the alert's checks over the recorded series on their common labels; those without data are taken away.
-fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String, RuleProblem> {
+fn expression(library: &Library, alert: &AlertRule, series: &ComparedSeries<'_>) -> Result<String> {
     let mut checks = alert.when.iter();
-    let first = checks.next().ok_or(RuleProblem::Empty)?;
+    let first = checks.next().context("`when` is empty")?;
     let mut joined = part(library, first, alert.each, series)?;
     for evidence in checks {
         let absent = evidence.signal.as_deref().filter(|_| evidence.when == Some(Condition::NoData));
@@ -277,7 +257,7 @@ mod tests {
     use super::*;
     use knowledge::playbook::load;
 
-    fn with_alert(hold: &str, when: Option<&str>) -> Result<String, RuleError> {
+    fn with_alert(hold: &str, when: Option<&str>) -> Result<String> {
         let mut library = load(None).unwrap();
         library.playbooks.retain(|id, _| id == "high-ttft");
         let playbook = library.playbooks.get_mut("high-ttft").unwrap();
@@ -303,12 +283,15 @@ mod tests {
         assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
         let relative = with_alert("5m", Some("> 2x baseline")).unwrap();
         assert!(relative.contains("llm:ttft_burn > 2 * (llm:ttft_burn offset 1d)\n"), "{relative}");
-        assert_eq!([0, 90, 300, 86_400].map(|s| held(Duration::from_secs(s))), ["0s", "90s", "5m", "24h"]);
+        assert_eq!(
+            [0, 90, 300, 86_400].map(|s| super::super::rule_options::held(Duration::from_secs(s))),
+            ["0s", "90s", "5m", "24h"]
+        );
     }
 
     #[test]
     fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
-        let why = |hold, when| with_alert(hold, when).unwrap_err().why.to_string();
+        let why = |hold, when| with_alert(hold, when).unwrap_err().root_cause().to_string();
         assert_eq!(why("5m", Some("absent")), "`ttft_burn absent` compares with no number");
         assert_eq!(why("5m", Some("> 2x peers")), "`ttft_burn > 2x peers` compares replicas with each other");
         assert_eq!(why("5m", None), "`when` is empty");

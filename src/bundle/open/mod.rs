@@ -80,7 +80,7 @@ pub struct Opened {
 /// # Errors
 /// If the file is not a bundle, holds no series or something harmful, or Prometheus cannot be run.
 pub async fn open(file: &Path, binary: Option<&Path>, stop: &CancellationToken) -> Result<Opened, OpenError> {
-    let dir = server::Dir::create()?;
+    let dir = server::private_directory()?;
     let (from, into, stopped) = (file.to_owned(), dir.path().to_owned(), stop.clone());
     // The thread checks `stop` itself, so that it never writes into a removed directory.
     let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &into, &|| stopped.is_cancelled())).await;

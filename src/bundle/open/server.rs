@@ -1,12 +1,13 @@
 //! A local Prometheus that serves a bundle's series and scrapes nothing.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use super::{OpenError, program};
@@ -28,32 +29,13 @@ const RETENTION: &str = "--storage.tsdb.retention.time=100y";
 /// Long blocks, since promtool reads the file once per block.
 const BLOCKS: &str = "--max-block-duration=744h";
 
-/// A private temporary directory; removed on drop.
-#[derive(Debug)]
-pub(super) struct Dir(PathBuf);
-
-impl Dir {
-    pub(super) fn create() -> Result<Self, OpenError> {
-        let path = std::env::temp_dir().join(format!("llm-diagnose-{}", ulid::Ulid::generate()));
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Not recursive: an existing directory belongs to another process.
-        builder.create(&path).map_err(|error| OpenError::Disk(path.display().to_string(), error))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(dir = %self.0.display(), %error, "the unpacked files could not be removed");
-        }
-    }
+/// Creates a private temporary directory, which is removed on drop.
+pub(super) fn private_directory() -> Result<TempDir, OpenError> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("llm-diagnose-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir().map_err(|error| OpenError::Disk(std::env::temp_dir().display().to_string(), error))
 }
 
 /// The running Prometheus; fields are dropped in order, the child before its directory.
@@ -61,12 +43,12 @@ impl Drop for Dir {
 pub(super) struct Server {
     child: Child,
     port: u16,
-    dir: Dir,
+    dir: TempDir,
 }
 
 impl Server {
     /// Loads the series and starts Prometheus.
-    pub(super) async fn start(dir: Dir, series: &Path, binary: Option<&Path>) -> Result<Self, OpenError> {
+    pub(super) async fn start(dir: TempDir, series: &Path, binary: Option<&Path>) -> Result<Self, OpenError> {
         let data = dir.path().join("data");
         load(series, &data, &program("promtool", binary)).await?;
         // The series are in the blocks now, and the file may be large.
@@ -152,7 +134,7 @@ async fn load(series: &Path, data: &Path, promtool: &Path) -> Result<(), OpenErr
     }
 }
 
-fn spawn(prometheus: &Path, dir: &Dir, config: &Path, data: &Path) -> Result<(u16, Child), OpenError> {
+fn spawn(prometheus: &Path, dir: &TempDir, config: &Path, data: &Path) -> Result<(u16, Child), OpenError> {
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let port = free.map_err(|error| OpenError::Disk("a port of 127.0.0.1".to_owned(), error))?.port();
     let log = dir.path().join(LOG);

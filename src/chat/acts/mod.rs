@@ -11,7 +11,7 @@ use knowledge::incident::Act;
 use message::{Block, TextSpan, Tone};
 use notify::Notifier;
 use render::cut;
-use store::{AuditEntry, AuditResult, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Incident};
 
 pub use attempt::{Attempt, AuditLog, find_incident};
 
@@ -41,61 +41,41 @@ pub enum ActEnd {
 }
 
 impl ActEnd {
-    /// Returns the key of the phrase that says why it was not carried out; `nothing` where there was nothing to change.
-    pub fn problem(self, nothing: &'static str) -> Option<&'static str> {
+    /// Returns the key of the phrase that says why the act was not carried out.
+    pub fn problem(self, act: Act) -> Option<&'static str> {
         match self {
             Self::Done => None,
             Self::Over => Some("act-over"),
-            Self::Nothing => Some(nothing),
             Self::NoStore => Some("act-store"),
+            Self::Nothing => Some(match act {
+                Act::Acknowledge => "acknowledged-already",
+                Act::Unsnooze => "unsnoozed-already",
+                _ => "again-no-playbook",
+            }),
         }
     }
 }
 
-/// Records that the person takes care of the incident.
-pub async fn acknowledge(log: AuditLog<'_>, actor: Actor<'_>, incident: &Incident) -> ActEnd {
-    let store = log.store;
-    on_open(log, actor, Act::Acknowledge, incident, store.acknowledge(&incident.id, actor.who, store.now())).await
-}
-
-/// Snoozes the incident until it gets worse, or ends that.
-pub async fn snooze(log: AuditLog<'_>, actor: Actor<'_>, act: Act, incident: &Incident) -> ActEnd {
-    let store = log.store;
-    let change = async {
-        match act {
-            Act::Unsnooze => store.unsnooze(&incident.id).await,
-            _ => store.snooze(&incident.id).await,
-        }
-    };
-    on_open(log, actor, act, incident, change).await
-}
-
-/// Makes the next diagnosis of the incident due now, and wakes `diagnoses`.
-pub async fn again(log: AuditLog<'_>, diagnoses: &Notify, actor: Actor<'_>, incident: &Incident) -> ActEnd {
-    let store = log.store;
-    let end = on_open(log, actor, Act::Again, incident, store.diagnose_now(&incident.id, store.now())).await;
-    if end == ActEnd::Done {
-        diagnoses.notify_one();
-    }
-    end
-}
-
-/// Changes the store for an incident that is open.
-async fn on_open(
-    log: AuditLog<'_>,
-    actor: Actor<'_>,
-    act: Act,
-    incident: &Incident,
-    change: impl Future<Output = Result<bool, StoreError>>,
-) -> ActEnd {
+/// Carries out an act that changes only the incident, if it is open: acknowledges it, snoozes it until it gets worse, ends
+/// that, or makes its next diagnosis due now and wakes `diagnoses`.
+pub async fn simple(log: AuditLog<'_>, diagnoses: &Notify, actor: Actor<'_>, act: Act, incident: &Incident) -> ActEnd {
     if !incident.open {
         log.count_failure(act.as_str());
         return ActEnd::Over;
     }
-    match log.begin(actor, act.as_str(), Some(&incident.id)).await {
-        Ok(attempt) => attempt.end_with(log, change.await).await,
-        Err(_) => ActEnd::NoStore,
+    let (store, id) = (log.store, incident.id.as_str());
+    let Ok(attempt) = log.begin(actor, act.as_str(), Some(id)).await else { return ActEnd::NoStore };
+    let change = match act {
+        Act::Acknowledge => store.acknowledge(id, actor.who, store.now()).await,
+        Act::Snooze => store.snooze(id).await,
+        Act::Unsnooze => store.unsnooze(id).await,
+        _ => store.diagnose_now(id, store.now()).await,
+    };
+    let end = attempt.end_with(log, change).await;
+    if act == Act::Again && end == ActEnd::Done {
+        diagnoses.notify_one();
     }
+    end
 }
 
 /// Adds a text to the incident: in its message, its thread and its timeline.

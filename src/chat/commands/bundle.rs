@@ -6,8 +6,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::Desk;
-use crate::acts::AuditLog;
-use crate::attempt::{self, Guard};
+use crate::attempt;
 use crate::authority::Power;
 use crate::command::OfIncident;
 use crate::incidents::find;
@@ -28,20 +27,20 @@ pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
 /// Handles the command.
 pub(super) async fn run(desk: &Desk, caller: Caller<'_>, reply: &Reply<'_>, of: &OfIncident) {
-    let (guard, store, words) = (desk.guard(), &desk.service.store, &desk.service.words);
+    let (store, words) = (&desk.service.store, &desk.service.words);
     let incident = match find(store, words, reply.place, of).await {
         Ok(incident) => incident,
         Err(message) => return reply.send_message(&message).await,
     };
-    if guard.permit(caller, Act::Bundle.as_str(), Some(&incident.id), Power::of(Act::Bundle)).await {
-        bundle(guard.log, caller, &desk.bundles, reply, &incident, None).await;
+    if caller.permit(Act::Bundle.as_str(), Some(&incident.id), Power::of(Act::Bundle)).await {
+        bundle(caller, &desk.bundles, reply, &incident, None).await;
     }
 }
 
 /// Handles the button of an incident's message: the file goes to that message's thread.
-pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<BundleService>, id: &str) {
-    let (log, request) = (guard.log, caller.request);
-    let Some(incident) = &guard.begin_act(caller, Act::Bundle, id).await else { return };
+pub(crate) async fn press(caller: Caller<'_>, bundles: &Arc<BundleService>, id: &str) {
+    let (log, request) = (caller.log, caller.request);
+    let Some(incident) = &caller.begin_act(Act::Bundle, id).await else { return };
     let posted = log.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read the place of the message");
         None
@@ -53,9 +52,9 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
         None => (request.place.channel.as_str(), pressed),
     };
     let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
-    let reply = Reply::new(caller, log);
+    let reply = Reply::new(caller);
     let time_limit = bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
-    let work = tokio::time::timeout(time_limit, Box::pin(bundle(log, caller, bundles, &reply, incident, thread)));
+    let work = tokio::time::timeout(time_limit, Box::pin(bundle(caller, bundles, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
         reply.send_message(&sentence(Tone::Unknown, caller.notifier.words.line("command-late", &[]))).await;
     }
@@ -64,14 +63,13 @@ pub(crate) async fn press(guard: Guard<'_>, caller: Caller<'_>, bundles: &Arc<Bu
 /// Builds the bundle, or joins a running build, and uploads or links it, for an authorised user. The audit log records
 /// who received it.
 async fn bundle(
-    log: AuditLog<'_>,
     caller: Caller<'_>,
     bundles: &Arc<BundleService>,
     reply: &Reply<'_>,
     incident: &Incident,
     thread: Option<Destination<'_>>,
 ) {
-    let Some(attempt) = attempt::begin(log, caller, Act::Bundle, Some(&incident.id)).await else { return };
+    let Some(attempt) = attempt::begin(caller, Act::Bundle, Some(&incident.id)).await else { return };
     let words = &caller.notifier.words;
     let result = match bundles.get_or_start(&incident.id) {
         Ok(job) => {
@@ -84,11 +82,11 @@ async fn bundle(
     match result {
         Ok(bundle) => {
             let message = hand_over(bundles, caller, reply, incident, &bundle, thread).await;
-            attempt.end(log, AuditResult::Done, &bundle.name.to_string(), "").await;
+            attempt.end(caller.log, AuditResult::Done, &bundle.name.to_string(), "").await;
             reply.send_message(&message).await;
         }
         Err(error) => {
-            attempt.end(log, AuditResult::Failed, "", &error.to_string()).await;
+            attempt.end(caller.log, AuditResult::Failed, "", &error.to_string()).await;
             let line = match &*error {
                 NoBundle::Busy => words.line("bundle-busy", &[]),
                 other => {

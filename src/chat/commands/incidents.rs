@@ -2,7 +2,6 @@
 
 use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Which};
 use crate::acts::silence::Silencer;
-use crate::attempt::Guard;
 use crate::incidents::{find, line, listed};
 use crate::replies::Caller;
 use crate::reply::Reply;
@@ -62,23 +61,17 @@ pub(super) async fn why(notifier: &Notifier, reply: &Reply<'_>, incident: &Incid
 
 /// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
 /// opened, the answer is the incident's message with its button.
-pub(super) async fn silence(
-    guard: Guard<'_>,
-    caller: Caller<'_>,
-    silencer: Silencer<'_>,
-    reply: &Reply<'_>,
-    silence: &SilenceArguments,
-) {
+pub(super) async fn silence(caller: Caller<'_>, silencer: Silencer<'_>, reply: &Reply<'_>, silence: &SilenceArguments) {
     let (words, place) = (&caller.notifier.words, &caller.request.place);
     let (incident, duration) = match silence.operation() {
         Ok(SilenceOperation::Make(incident, duration)) => (incident, duration),
         Ok(SilenceOperation::List) => return silences::list(caller, silencer.alertmanagers).await,
-        Ok(SilenceOperation::Expire(id)) => return silences::expire(guard, caller, silencer.alertmanagers, &id).await,
+        Ok(SilenceOperation::Expire(id)) => return silences::expire(caller, silencer.alertmanagers, &id).await,
         Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
-    match find(guard.log.store, words, place, &OfIncident { incident }).await {
+    match find(caller.log.store, words, place, &OfIncident { incident }).await {
         Ok(incident) if place.trigger.is_some() => {
-            silence_form::open_form(guard, caller, silencer, &incident.id, Some(duration)).await;
+            silence_form::open_form(caller, silencer, &incident.id, Some(duration)).await;
         }
         Ok(incident) => {
             let message = caller.notifier.message(&incident).await;

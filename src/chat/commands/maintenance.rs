@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use tracing::error;
 
 use crate::acts::NOTE_CHARS;
-use crate::attempt::Guard;
 use crate::authority::Power;
 use crate::command::{MaintenanceArguments, MaintenanceOperation};
 use crate::replies::Caller;
@@ -27,8 +26,8 @@ const LISTED: usize = 20;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Executes the command and answers.
-pub(super) async fn run(guard: Guard<'_>, caller: Caller<'_>, reply: &Reply<'_>, arguments: &MaintenanceArguments) {
-    let (notifier, now) = (caller.notifier, guard.log.store.now());
+pub(super) async fn run(caller: Caller<'_>, reply: &Reply<'_>, arguments: &MaintenanceArguments) {
+    let (notifier, now) = (caller.notifier, caller.log.store.now());
     let words = &notifier.words;
     let operation = match arguments.operation() {
         Ok(MaintenanceOperation::List) => return reply.send_message(&list(notifier)).await,
@@ -38,10 +37,10 @@ pub(super) async fn run(guard: Guard<'_>, caller: Caller<'_>, reply: &Reply<'_>,
         Ok(operation) => operation,
         Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
-    if !guard.permit(caller, ACT, None, Power::Act).await {
+    if !caller.permit(ACT, None, Power::Act).await {
         return;
     }
-    let Ok(attempt) = guard.log.begin(caller.actor(), ACT, None).await else {
+    let Ok(attempt) = caller.log.begin(caller.actor(), ACT, None).await else {
         return caller.tell_phrase("act-store").await;
     };
     let changed = match operation {
@@ -49,14 +48,14 @@ pub(super) async fn run(guard: Guard<'_>, caller: Caller<'_>, reply: &Reply<'_>,
             let who = caller.user().to_owned();
             let window = begun(notifier, arguments, (labels, lasts), (attempt.id(), who), now);
             if window.until <= now {
-                attempt.end(guard.log, AuditResult::Failed, "", "it is over already").await;
+                attempt.end(caller.log, AuditResult::Failed, "", "it is over already").await;
                 return reply.send_message(&sentence(Tone::Unknown, words.line("maintenance-past", &[]))).await;
             }
-            let written = guard.log.store.begin_maintenance(std::slice::from_ref(&window)).await;
+            let written = caller.log.store.begin_maintenance(std::slice::from_ref(&window)).await;
             written.map(|()| Some(("maintenance-begun", window)))
         }
         MaintenanceOperation::End(id) => {
-            let ended = guard.log.store.end_maintenance(&id, now).await;
+            let ended = caller.log.store.end_maintenance(&id, now).await;
             ended.map(|window| window.map(|window| ("maintenance-ended", window)))
         }
         MaintenanceOperation::List => Ok(None),
@@ -75,7 +74,7 @@ pub(super) async fn run(guard: Guard<'_>, caller: Caller<'_>, reply: &Reply<'_>,
     let window = changed.iter().flatten().next();
     let target = window.map(|(key, window)| format!("{key} {}", window.id)).unwrap_or_default();
     let detail = window.map(|(_, window)| described(notifier, window).text()).unwrap_or_default();
-    attempt.end(guard.log, result, &target, &detail).await;
+    attempt.end(caller.log, result, &target, &detail).await;
     renew(notifier, now).await;
     reply.send_message(&message).await;
 }

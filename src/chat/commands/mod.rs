@@ -18,6 +18,7 @@ use super::incidents::find;
 use super::reply::Reply;
 use super::wording::{command_button, misuse, sentence, with};
 use super::{Desk, plain_acts};
+use ::knowledge::incident::Act;
 use message::{Block, Line, Message, Tone};
 use notify::ANSWER_WITHIN;
 use render::Phrases;
@@ -32,7 +33,7 @@ const PHASES: u32 = 4;
 /// Executes a command line.
 pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
     let Service { config, metrics, words, .. } = &*desk.service;
-    let mut reply = Reply::new(desk.caller(inbound), desk.log());
+    let mut reply = Reply::new(desk.caller(inbound));
     let command = match command::parse(text) {
         Ok(ParsedCommand { command, here }) => {
             reply.in_channel = here;
@@ -62,7 +63,7 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
 /// Executes a command. The futures of queries are large and therefore boxed, or debug builds overflow the stack.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, command: &ChatCommand) {
     let Service { library, store, words, notifier, diagnoses, .. } = &*desk.service;
-    let (caller, guard, fleet) = (desk.caller(inbound), desk.guard(), &desk.fleet());
+    let (caller, fleet) = (desk.caller(inbound), &desk.fleet());
     match command {
         ChatCommand::Diagnose(arguments) => Box::pin(diagnose::diagnose(fleet, store, caller, reply, arguments)).await,
         ChatCommand::Health(arguments) => Box::pin(health::overview(fleet, notifier, reply, arguments)).await,
@@ -91,16 +92,16 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
             match command {
                 ChatCommand::Why(_) => incidents::why(notifier, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
-                ChatCommand::Again(_) => plain_acts::again(guard, caller, diagnoses, &incident.id).await,
+                ChatCommand::Again(_) => plain_acts::simple(caller, diagnoses, Act::Again, &incident.id).await,
                 _ => reply.send_message(&notifier.message(&incident).await).await,
             }
         }
         ChatCommand::Bundle(of) => Box::pin(bundle::run(desk, caller, reply, of)).await,
         ChatCommand::Postmortem(of) => {
-            postmortem::run(&desk.service, guard, caller, reply, of, store.now()).await;
+            postmortem::run(&desk.service, caller, reply, of, store.now()).await;
         }
-        ChatCommand::Silence(silence) => incidents::silence(guard, caller, desk.silencer(), reply, silence).await,
-        ChatCommand::Maintenance(arguments) => maintenance::run(guard, caller, reply, arguments).await,
+        ChatCommand::Silence(silence) => incidents::silence(caller, desk.silencer(), reply, silence).await,
+        ChatCommand::Maintenance(arguments) => maintenance::run(caller, reply, arguments).await,
         ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(library, words)).await,
         ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(store, words).await).await,
         ChatCommand::Doctor => Box::pin(doctor::doctor(&desk.service, &desk.slack, desk.examine, reply)).await,

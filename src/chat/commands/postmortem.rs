@@ -3,8 +3,6 @@
 use jiff::Timestamp;
 use tracing::warn;
 
-use crate::acts::AuditLog;
-use crate::attempt::Guard;
 use crate::authority::Power;
 use crate::command::OfIncident;
 use crate::incidents::find;
@@ -23,35 +21,28 @@ const ACT: &str = "postmortem";
 const EVENTS: u32 = 500;
 
 /// Handles the command.
-pub(super) async fn run(
-    service: &Service,
-    guard: Guard<'_>,
-    caller: Caller<'_>,
-    reply: &Reply<'_>,
-    of: &OfIncident,
-    now: Timestamp,
-) {
+pub(super) async fn run(service: &Service, caller: Caller<'_>, reply: &Reply<'_>, of: &OfIncident, now: Timestamp) {
     let words = &service.words;
     let incident = match find(&service.store, words, reply.place, of).await {
         Ok(incident) => incident,
         Err(message) => return reply.send_message(&message).await,
     };
-    if !guard.permit(caller, ACT, Some(&incident.id), Power::Note).await {
+    if !caller.permit(ACT, Some(&incident.id), Power::Note).await {
         return;
     }
-    let message = uploaded(service, guard.log, caller, reply, incident, now).await;
+    let message = uploaded(service, caller, reply, incident, now).await;
     reply.send_message(&message).await;
 }
 
 /// Uploads the draft; returns what the user is told.
 async fn uploaded(
     service: &Service,
-    log: AuditLog<'_>,
     caller: Caller<'_>,
     reply: &Reply<'_>,
     incident: Incident,
     now: Timestamp,
 ) -> Message {
+    let log = caller.log;
     let (notifier, words, id) = (&service.notifier, &service.words, incident.id.clone());
     let short = short_id(&id);
     let failed = |why: &str| {

@@ -15,27 +15,21 @@ use knowledge::playbook::Library;
 /// Characters of an id: enough for a few thousand firings, and short enough to be typed.
 const ID: usize = 12;
 
-/// Everything that results depend on.
-pub(super) struct ResultKey<'a> {
-    pub(super) args: &'a BacktestArgs,
-    pub(super) config: &'a Config,
-    pub(super) prometheus: &'a prom::Config,
-    pub(super) library: &'a Library,
-    pub(super) file: Option<&'a FiringsFile>,
-}
-
-impl ResultKey<'_> {
-    /// Returns a hash that differs where results may. How long a query may take and how many are sent does not count, so that a
-    /// run that was too impatient can go on.
-    pub(super) fn hash(&self) -> String {
-        let Self { args, config, prometheus, library, file } = self;
-        let diagnose = diagnose::Config { deadline: Duration::ZERO, ..config.diagnose.clone() };
-        let source = (&prometheus.url, &prometheus.headers, &prometheus.bearer_token_file);
-        let range = (&args.since, &args.until, &args.only, args.max_firings);
-        let data = (&library.files, &config.engines, &config.slo);
-        let file = file.map(|file| &file.hash);
-        hash(&format!("{} {source:?} {range:?} {file:?} {diagnose:?} {data:?}", env!("CARGO_PKG_VERSION")))
-    }
+/// Returns a hash that differs where results may. How long a query may take and how many are sent does not count, so that a
+/// run that was too impatient can go on.
+pub(super) fn hash_of_run(
+    args: &BacktestArgs,
+    config: &Config,
+    prometheus: &prom::Config,
+    library: &Library,
+    file: Option<&FiringsFile>,
+) -> String {
+    let diagnose = diagnose::Config { deadline: Duration::ZERO, ..config.diagnose.clone() };
+    let source = (&prometheus.url, &prometheus.headers, &prometheus.bearer_token_file);
+    let range = (&args.since, &args.until, &args.only, args.max_firings);
+    let data = (&library.files, &config.engines, &config.slo);
+    let file = file.map(|file| &file.hash);
+    hash(&format!("{} {source:?} {range:?} {file:?} {diagnose:?} {data:?}", env!("CARGO_PKG_VERSION")))
 }
 
 /// Returns the id of a firing, or of a pool: a hash of its labels and its start.

@@ -32,7 +32,6 @@ use service::config::Config;
 
 use ::backtest::{BacktestFindings, BacktestLoad, concluded};
 use app::stop_signals::StopSignals;
-use key::ResultKey;
 use knowledge::playbook::Library;
 use labels::TrueCauses;
 use progress::BacktestProgress;
@@ -146,8 +145,8 @@ pub(super) fn run(args: Box<BacktestArgs>) -> anyhow::Result<ExitCode> {
     let now = clock::now();
     let to = clock::floor(args.until.map_or(now, |until| until.resolve(now)).min(now), MINUTE);
     let range = (clock::floor(clock::before(to, args.since), MINUTE), to);
-    let key = ResultKey { args: &args, config: &config, prometheus: &selected, library: &library, file: file.as_ref() };
-    let mut state = BacktestState::open(state_path.as_deref(), &key.hash(), range)?;
+    let key = key::hash_of_run(&args, &config, &selected, &library, file.as_ref());
+    let mut state = BacktestState::open(state_path.as_deref(), &key, range)?;
     if !state.finished.is_empty() {
         let (from, to) = state.range;
         let parts = format_count(state.finished.len(), "finished part");

@@ -1,15 +1,15 @@
 //! Past firings, from Prometheus' series `ALERTS` or from a file of Alertmanager's webhook bodies.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::{Setting, Stopped};
+use crate::cli::input;
 use ::backtest::{AlertSamples, Firing, same_firings};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
@@ -84,21 +84,9 @@ impl FiringsFile {
     /// # Errors
     /// If it cannot be read, or a value is none of these.
     pub(super) fn read(path: &str) -> anyhow::Result<Self> {
-        let source = if path == "-" { "standard input" } else { path };
-        let reader: Box<dyn Read> = match path {
-            "-" => Box::new(std::io::stdin().lock()),
-            path => {
-                Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the firings from {path}"))?)
-            }
-        };
-        let mut text = String::new();
-        let read = reader.take(FILE_BYTES + 1).read_to_string(&mut text);
-        read.with_context(|| format!("cannot read the firings from {source}"))?;
-        if text.len() as u64 > FILE_BYTES {
-            bail!("{source} is longer than {} MiB: split it, or pass a shorter range", FILE_BYTES >> 20);
-        }
+        let (source, text) = input::text(path, "the firings", FILE_BYTES)?;
         let mut all: BTreeMap<(Labels, Timestamp), Firing> = BTreeMap::new();
-        let values = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}')).into_iter::<Value>();
+        let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         for (i, value) in values.enumerate() {
             let value = value.with_context(|| format!("{source} is no list of JSON values"))?;
             let alerts = alerts(value).with_context(|| {

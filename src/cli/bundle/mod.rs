@@ -17,7 +17,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{ask, configuration, configured_library, output};
+use super::{FINDINGS, NOT_ANSWERED, ask, configuration, configured_library, output};
 use crate::cli::output::out;
 pub(super) use args::BundleCommand;
 use args::{BundleArgs, BundleOpen, BundleSpan};
@@ -38,10 +38,6 @@ use service::config::Config;
 use service::{Signer, Subject, around, known_signer};
 use sources::exporter::ExporterReader;
 
-/// Exit status of a bundle that is not complete.
-const INCOMPLETE: u8 = 1;
-/// Exit status when Prometheus could not be queried.
-const NO_PROMETHEUS: u8 = 3;
 /// Timeout of the check that Prometheus answers.
 const PING: Duration = Duration::from_secs(5);
 /// The text to type to confirm a bundle with secrets.
@@ -137,8 +133,8 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
         (None, true) => {}
     }
     Ok(match (reachable, report.complete) {
-        (Err(_), _) => ExitCode::from(NO_PROMETHEUS),
-        (Ok(()), false) => ExitCode::from(INCOMPLETE),
+        (Err(_), _) => ExitCode::from(NOT_ANSWERED),
+        (Ok(()), false) => ExitCode::from(FINDINGS),
         (Ok(()), true) => ExitCode::SUCCESS,
     })
 }

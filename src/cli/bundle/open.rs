@@ -7,16 +7,13 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::library;
 use crate::cli::output::{failed, outln};
 use crate::cli::store::block_on;
+use crate::cli::{FINDINGS, library};
 use bundle::open::{OpenError, Opened, open, request, same_root};
 use findings::Diagnosis;
 use render::{clean, graph};
 use report::Report;
-
-/// Exit status of `--once` if the root cause differs, or there is nothing to compare with.
-const OTHER: u8 = 1;
 
 /// The arguments of `bundle open`.
 #[derive(Debug, Args)]
@@ -95,7 +92,7 @@ async fn serve_bundle(
         }
     }
     opened.close().await;
-    if once && !same { ExitCode::from(OTHER) } else { ExitCode::SUCCESS }
+    if once && !same { ExitCode::from(FINDINGS) } else { ExitCode::SUCCESS }
 }
 
 fn about(report: &Report, url: &str) {

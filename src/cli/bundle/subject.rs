@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 
 use super::BundleContext;
-use crate::cli::ask::{self, RequestArguments};
+use crate::cli::ask;
 use bundle::SourceRegistry;
 use chat::named_id;
 use diagnose::health::Triage;
@@ -85,16 +85,8 @@ pub(super) async fn of_pool(
 ) -> anyhow::Result<Subject> {
     let (args, config) = (context.args, &context.config);
     let target = args.what.as_deref();
-    let arguments = RequestArguments {
-        playbook: args.playbook.as_deref(),
-        target,
-        labels: &args.labels,
-        when: &args.when,
-        window: None,
-        baseline: None,
-        deadline: None,
-    };
-    let mut request = ask::request(&context.library, config, &arguments, group)?;
+    let playbook = args.playbook.as_deref();
+    let mut request = ask::request(&context.library, config, playbook, target, &args.labels, &args.when, group)?;
     let selected: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group)?;
     let prometheus = Prometheus::new(&selected)?;
     let exporters = Exporters::known(&config.exporters, &context.reader, &prometheus, None);

@@ -8,14 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::open::{line, signals};
 use crate::cli::store::block_on;
-use crate::cli::{configuration, configured_library};
+use crate::cli::{FINDINGS, configuration, configured_library};
 use bundle::open::{Examined, Fault, OpenError, differences, examine, open};
 use findings::Diagnosis;
 use knowledge::playbook::Library;
 use report::Report;
 
-/// Exit status if the diagnosis differs, or there is none to repeat.
-const OTHER: u8 = 1;
 /// Exit status of a bundle that is damaged or not signed by the expected key.
 const DAMAGED: u8 = 2;
 /// Maximum names of playbooks that are listed.
@@ -69,9 +67,9 @@ async fn verify(args: &VerifyArgs, library: &Library, stop: &CancellationToken) 
     let (report, again) = replay(&args.file, args.prometheus_binary.as_deref(), library, stop).await?;
     let (Some(then), Some(now)) = (&report.diagnosis, again) else {
         line("verdict", "the bundle holds no diagnosis to repeat");
-        return Ok(ExitCode::from(OTHER));
+        return Ok(ExitCode::from(FINDINGS));
     };
-    Ok(if is_reproduced(then, &now, &examined, library) { ExitCode::SUCCESS } else { ExitCode::from(OTHER) })
+    Ok(if is_reproduced(then, &now, &examined, library) { ExitCode::SUCCESS } else { ExitCode::from(FINDINGS) })
 }
 
 async fn replay(

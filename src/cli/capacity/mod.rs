@@ -2,18 +2,17 @@
 
 mod args;
 
-use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use super::args::HealthOutput;
 use super::store::block_on;
-use super::{configuration, library};
+use super::{NOT_ANSWERED, configuration, input, library};
 use crate::cli::output::{out, outln};
 
 pub(super) use args::CapacityArgs;
-use args::Format;
-use capacity::{CapacityReport, ModelSpec, PlannedDeployment};
+use capacity::{CapacityReport, ModelSpec};
 use diagnose::{ObserveResult, observe_signals};
 use findings::Scope;
 use knowledge::alert::Labels;
@@ -23,8 +22,6 @@ use render::Phrases;
 use service::config::Config;
 use service::questions::target;
 
-/// Exit status when Prometheus could not be queried.
-const NO_PROMETHEUS: u8 = 3;
 /// Maximum bytes of a `config.json`; real ones have a few KiB.
 const FILE_BYTES: u64 = 4 << 20;
 
@@ -36,7 +33,7 @@ pub(super) fn run(args: Box<CapacityArgs>) -> anyhow::Result<ExitCode> {
         bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");
     }
     let computed = match &model {
-        Some(model) => Some(capacity::plan(model, &deployment(&args))?),
+        Some(model) => Some(capacity::plan(model, &args.deployment)?),
         None => None,
     };
     let reachable = args.prometheus.is_some() || args.config.is_some();
@@ -58,15 +55,15 @@ pub(super) fn run(args: Box<CapacityArgs>) -> anyhow::Result<ExitCode> {
         }
     };
     match args.output {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => out!("{}", ::capacity::text(&report, &words).trim_start_matches('\n')),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
+        HealthOutput::Text => out!("{}", ::capacity::text(&report, &words).trim_start_matches('\n')),
     }
     Ok(status(&report))
 }
 
 fn status(report: &CapacityReport) -> ExitCode {
     if report.live.as_ref().is_some_and(|live| live.degraded) {
-        ExitCode::from(NO_PROMETHEUS)
+        ExitCode::from(NOT_ANSWERED)
     } else if report.fit.as_ref().is_some_and(|fit| !fit.fits) {
         ExitCode::FAILURE
     } else {
@@ -74,42 +71,9 @@ fn status(report: &CapacityReport) -> ExitCode {
     }
 }
 
-fn deployment(args: &CapacityArgs) -> PlannedDeployment {
-    let d = &args.deployment;
-    PlannedDeployment {
-        gpu: d.gpu.clone(),
-        utilization: d.gpu_memory_utilization,
-        tensor: d.tensor_parallel_size,
-        pipeline: d.pipeline_parallel_size,
-        data: d.data_parallel_size,
-        context: d.decode_context_parallel_size,
-        kv_dtype: d.kv_cache_dtype.dtype(),
-        precision: d.precision.clone(),
-        weights_bytes: d.weights,
-        reserve_bytes: d.reserve,
-        eager: d.enforce_eager,
-        longest: d.max_model_len,
-        batched_tokens: d.max_num_batched_tokens,
-        sequences: d.max_num_seqs,
-        contexts: d.contexts.clone(),
-    }
-}
-
 fn read(path: &str) -> anyhow::Result<ModelSpec> {
-    let source_name = if path == "-" { "standard input" } else { path };
-    let source: Box<dyn Read> = match path {
-        "-" => Box::new(std::io::stdin().lock()),
-        path => {
-            Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the configuration from {path}"))?)
-        }
-    };
-    let mut text = String::new();
-    source
-        .take(FILE_BYTES)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read the configuration from {source_name}"))?;
-    // Editors on Windows begin a file with a byte order mark.
-    ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| source_name.to_owned())
+    let (source_name, text) = input::text(path, "the configuration", FILE_BYTES)?;
+    ModelSpec::parse(&text).with_context(|| source_name)
 }
 
 fn observe(args: &CapacityArgs, config: &Config, labels: &Labels, scope: &Scope) -> anyhow::Result<ObserveResult> {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, stdin};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use clap::ValueEnum;
 use url::Url;
 
 use super::InitArgs;
@@ -14,7 +15,7 @@ const TRIES: usize = 5;
 const PROMETHEUS: &str = "http://127.0.0.1:9090";
 
 /// The transport of Slack's requests to us, as far as it is chosen here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ChosenTransport {
     /// WebSockets that we open.
     Socket,
@@ -23,11 +24,12 @@ pub(super) enum ChosenTransport {
 }
 
 /// The database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Database {
     /// SQLite in the state directory.
     File,
     /// A PostgreSQL that replicas share.
+    #[value(alias = "postgres")]
     Postgresql,
 }
 
@@ -48,28 +50,11 @@ pub(super) struct Setup {
     pub(super) webhook_url: String,
 }
 
-/// Takes the default for every answer that no flag gives.
+/// Checks that each answer has its flag: nobody is there who could be asked.
 ///
 /// # Errors
-/// When the answers contradict each other.
-pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Setup> {
-    let answers = Setup {
-        prometheus: args.prometheus.clone().unwrap_or_else(|| PROMETHEUS.to_owned()),
-        channel: args.slack_channel.clone().unwrap_or_default(),
-        transport: args.slack_transport.unwrap_or(ChosenTransport::Socket),
-        database: args.database.unwrap_or(Database::File),
-        public_url: args.public_url.clone().unwrap_or_default(),
-        webhook_url: args.webhook_url.clone(),
-    };
-    is_reachable(answers.transport, &answers.public_url).map_err(|error| anyhow!("--public-url: {error}"))?;
-    Ok(answers)
-}
-
-/// Takes every answer from its flag: nobody is there who could be asked.
-///
-/// # Errors
-/// When a flag is missing, or the answers contradict each other.
-pub(super) fn given(args: &InitArgs) -> anyhow::Result<Setup> {
+/// When a flag is missing.
+pub(super) fn complete(args: &InitArgs) -> anyhow::Result<()> {
     let missing: Vec<&str> = [
         ("--prometheus", args.prometheus.is_none()),
         ("--slack-channel", args.slack_channel.is_none()),
@@ -85,47 +70,43 @@ pub(super) fn given(args: &InitArgs) -> anyhow::Result<Setup> {
         "standard input is no terminal, so nothing is asked: pass {}, or --yes for the defaults",
         missing.join(", ")
     );
-    defaults(args)
+    Ok(())
 }
 
-/// Asks for every answer that no flag gives.
+/// Takes each answer from its flag, else from the terminal if `asks`, else the default.
 ///
 /// # Errors
-/// When standard input ends, or an answer stays wrong.
-pub(super) fn ask(args: &InitArgs) -> anyhow::Result<Setup> {
-    let prometheus = match args.prometheus.clone() {
-        Some(url) => url,
-        None => question("Address of Prometheus, or of anything with its API", PROMETHEUS, address)?,
-    };
-    let channel = match args.slack_channel.clone() {
-        Some(channel) => channel,
-        None => question("Slack channel, #name or its id; empty prints messages instead", "", channel)?,
-    };
-    let transport = match args.slack_transport {
-        Some(transport) => transport,
-        None => question("How Slack reaches us: socket (no public address needed) or http", "socket", transport)?,
-    };
-    let database = match args.database {
-        Some(database) => database,
-        None => question("Database: file (one process) or postgresql (for replicas)", "file", database)?,
-    };
-    let public_url = match args.public_url.clone() {
-        Some(url) => url,
-        None => question("Address under which people open its pages; empty for none", "", |text| {
-            let url = public_url(text)?;
-            is_reachable(transport, &url).map(|()| url)
-        })?,
-    };
-    defaults(&InitArgs {
-        into: args.into.clone(),
-        prometheus: Some(prometheus),
-        slack_channel: Some(channel),
-        slack_transport: Some(transport),
-        database: Some(database),
-        public_url: Some(public_url),
-        webhook_url: args.webhook_url.clone(),
-        ..*args
-    })
+/// When standard input ends, an answer stays wrong, or the answers contradict each other.
+pub(super) fn setup(args: &InitArgs, asks: bool) -> anyhow::Result<Setup> {
+    let text = "Address of Prometheus, or of anything with its API";
+    let prometheus = answer(args.prometheus.clone(), asks, text, PROMETHEUS, address)?;
+    let text = "Slack channel, #name or its id; empty prints messages instead";
+    let channel = answer(args.slack_channel.clone(), asks, text, "", channel)?;
+    let text = "How Slack reaches us: socket (no public address needed) or http";
+    let transport = answer(args.slack_transport, asks, text, "socket", choice)?;
+    let text = "Database: file (one process) or postgresql (for replicas)";
+    let database = answer(args.database, asks, text, "file", choice)?;
+    let text = "Address under which people open its pages; empty for none";
+    let public_url = answer(args.public_url.clone(), asks, text, "", |text| {
+        let url = public_url(text)?;
+        if asks { is_reachable(transport, &url).map(|()| url) } else { Ok(url) }
+    })?;
+    is_reachable(transport, &public_url).map_err(|error| anyhow!("--public-url: {error}"))?;
+    Ok(Setup { prometheus, channel, transport, database, public_url, webhook_url: args.webhook_url.clone() })
+}
+
+fn answer<T>(
+    given: Option<T>,
+    asks: bool,
+    text: &str,
+    default: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> anyhow::Result<T> {
+    match given {
+        Some(given) => Ok(given),
+        None if asks => question(text, default, parse),
+        None => parse(default).map_err(anyhow::Error::msg),
+    }
 }
 
 /// Asks one question on the terminal, again after a wrong answer.
@@ -182,22 +163,12 @@ pub(super) fn channel(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses the transport of Slack's requests.
-pub(super) fn transport(text: &str) -> Result<ChosenTransport, String> {
-    match text.trim() {
-        "socket" => Ok(ChosenTransport::Socket),
-        "http" => Ok(ChosenTransport::Http),
-        other => Err(format!("`{other}` is not known: expected `socket` or `http`")),
-    }
-}
-
-/// Parses the kind of the database.
-pub(super) fn database(text: &str) -> Result<Database, String> {
-    match text.trim() {
-        "file" => Ok(Database::File),
-        "postgresql" | "postgres" => Ok(Database::Postgresql),
-        other => Err(format!("`{other}` is not known: expected `file` or `postgresql`")),
-    }
+/// Parses one of a few words.
+pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
+    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let names: Vec<String> = names.map(|value| format!("`{}`", value.get_name())).collect();
+    T::from_str(text.trim(), false)
+        .map_err(|_| format!("`{}` is not known: expected {}", text.trim(), names.join(" or ")))
 }
 
 /// Parses the public address, or nothing.

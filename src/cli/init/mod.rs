@@ -36,10 +36,10 @@ pub struct InitArgs {
     slack_channel: Option<String>,
     /// The transport of Slack's buttons and commands: `socket` needs no public address, `http` calls --public-url [default:
     /// socket].
-    #[arg(long, value_name = "socket|http", value_parser = answers::transport)]
+    #[arg(long, value_name = "socket|http", value_parser = answers::choice::<ChosenTransport>)]
     slack_transport: Option<ChosenTransport>,
     /// The database: `file` is SQLite, for one process; `postgresql` is for replicas [default: file].
-    #[arg(long, value_name = "file|postgresql", value_parser = answers::database)]
+    #[arg(long, value_name = "file|postgresql", value_parser = answers::choice::<Database>)]
     database: Option<Database>,
     /// The address under which people and Slack reach the service; empty for none [default: empty].
     #[arg(long, value_name = "URL", value_parser = answers::public_url)]
@@ -67,11 +67,11 @@ pub(super) fn run(args: InitArgs) -> anyhow::Result<ExitCode> {
             bail!("{} exists, nothing was written: pass --force to replace it, or another --into DIR", path.display());
         }
     }
-    let setup = match args.yes {
-        true => answers::defaults(&args)?,
-        false if stdin().is_terminal() => answers::ask(&args)?,
-        false => answers::given(&args)?,
-    };
+    let asks = !args.yes && stdin().is_terminal();
+    if !args.yes && !asks {
+        answers::complete(&args)?;
+    }
+    let setup = answers::setup(&args, asks)?;
     let secrets = dir.join(files::SECRETS);
     let made = fs::create_dir_all(&dir).and_then(|()| match secrets.is_dir() {
         true => Ok(()),

@@ -191,7 +191,7 @@ fn judge(
     for replica in each {
         let (outcome, _) = evaluate_all(&of_one(observations, &replica.name));
         if outcome == Outcome::Met {
-            met_replicas.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
+            met_replicas.push(replica.clone());
         }
         outcomes.push(outcome);
     }

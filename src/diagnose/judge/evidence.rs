@@ -216,7 +216,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
         let degree_of = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
         support = support.max(comparisons.iter().map(degree_of).fold(1.0, f64::min));
         if comparisons.iter().all(|c| holds_at(*c, replica.value, limit(c))) {
-            deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
+            deviants.push((off, peers, replica.clone()));
         }
     }
     deviants.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.name.cmp(&b.2.name)));
@@ -250,7 +250,7 @@ fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<PoolAggreg
         .replicas
         .iter()
         .filter(|r| comparisons.iter().all(|c| c.op.holds(r.value, limit(*c, None, None))))
-        .map(|r| ReplicaValue { name: r.name.clone(), value: r.value })
+        .cloned()
         .collect();
     let worst_is_high = matches!(
         comparisons.first().map(|c| c.op),
@@ -306,8 +306,10 @@ mod tests {
             assert_eq!(result.why, why, "{signal} {when}");
         }
         let replicas = |values: &[f64]| {
-            let named =
-                values.iter().enumerate().map(|(i, value)| findings::Replica { name: format!("r{i}"), value: *value });
+            let named = values
+                .iter()
+                .enumerate()
+                .map(|(i, value)| findings::ReplicaValue { name: format!("r{i}"), value: *value });
             Observation { replicas: named.collect(), ..part() }
         };
         let peers = |values: &[f64]| check(replicas(values), "itl_p50", "> 1.5x peers").outcome;

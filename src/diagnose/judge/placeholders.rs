@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::judge::steps::tests::{about, bad_replica, request};
     use detect::DetectionResult;
-    use findings::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
+    use findings::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, ReplicaValue, Verdict};
     use knowledge::playbook::load;
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn the_gateways_deployment_is_known_by_its_pods_and_its_host_by_its_address() {
         let observations = |names: &[&str]| {
-            let replicas = names.iter().map(|&name| Replica { name: name.to_owned(), value: 1.0 }).collect();
+            let replicas = names.iter().map(|&name| ReplicaValue { name: name.to_owned(), value: 1.0 }).collect();
             let o = Observation { replicas, ..Observation::default() };
             Observations { signals: [("gateway_busy".to_owned(), o)].into(), ..Observations::default() }
         };

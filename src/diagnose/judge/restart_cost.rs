@@ -70,13 +70,13 @@ mod tests {
     use super::*;
     use crate::judge::steps::tests::{about, bad_replica, request};
     use detect::DetectionResult;
-    use findings::{Observations, Replica};
+    use findings::{Observations, ReplicaValue};
 
     const DELETE: &str = "Restart it: `kubectl -n llm delete pod vllm-1`";
 
     fn observed(value: f64, replicas: &[f64]) -> Observation {
         let replicas = replicas.iter().enumerate();
-        let replicas = replicas.map(|(i, value)| Replica { name: format!("vllm-{i}"), value: *value }).collect();
+        let replicas = replicas.map(|(i, value)| ReplicaValue { name: format!("vllm-{i}"), value: *value }).collect();
         Observation { value: Some(value), replicas, answered: true, ..Observation::default() }
     }
 
@@ -102,7 +102,7 @@ mod tests {
     fn the_replica_that_a_command_restarts_has_its_own_values_and_the_others_carry_its_load() {
         let running = observed(100.0, &[30.0, 37.0, 20.0, 13.0]);
         let closed =
-            Observation { replicas: vec![Replica { name: "gpu-7".to_owned(), value: 1.0 }], ..observed(1.0, &[]) };
+            Observation { replicas: vec![ReplicaValue { name: "gpu-7".to_owned(), value: 1.0 }], ..observed(1.0, &[]) };
         let kv = observed(0.9, &[0.9, 0.6, 0.4, 0.2]);
         let seen = pool(&[(RUNNING, running), (HITS, observed(0.62, &[])), (KV, kv), (CLOSED, closed)]);
         let cost = of(&step(None), DELETE, Some("vllm-1"), &seen).unwrap();

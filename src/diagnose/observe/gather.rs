@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::observe::batch::QueryAnswer;
 use crate::observe::plan::{HISTOGRAM, POD_AND_NODE, tier};
 use detect::{PlannedQuery, QueryPurpose};
+use findings::ReplicaValue;
 use findings::Request;
-use findings::observation::{Observation, Observations, Replica, reduce};
+use findings::observation::{Observation, Observations, reduce};
 use findings::scope::{POD_LABELS, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, RunsOn};
@@ -273,7 +274,7 @@ fn say_why(o: &mut Observation, ask: &PlannedQuery, error: &PromError) {
 
 /// Adds the values of one answer to what its query is for.
 fn add_values(o: &mut Observation, purpose: QueryPurpose, values: Vec<(String, f64)>, fleet: PoolAggregation) {
-    let of_replicas = |replicas: &[Replica]| reduce(fleet, replicas.iter().map(|r| r.value));
+    let of_replicas = |replicas: &[ReplicaValue]| reduce(fleet, replicas.iter().map(|r| r.value));
     let of_pool = values.first().map(|(_, value)| *value);
     let reduced = |values| {
         let mut replicas = Vec::new();
@@ -323,7 +324,7 @@ pub(crate) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
 }
 
 /// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
-pub(crate) fn merge(into: &mut Vec<Replica>, values: Vec<(String, f64)>, fleet: PoolAggregation) {
+pub(crate) fn merge(into: &mut Vec<ReplicaValue>, values: Vec<(String, f64)>, fleet: PoolAggregation) {
     let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for replica in into.drain(..) {
         by_name.entry(replica.name).or_default().push(replica.value);
@@ -335,7 +336,7 @@ pub(crate) fn merge(into: &mut Vec<Replica>, values: Vec<(String, f64)>, fleet: 
         Some(value) => value,
         None => values.iter().copied().fold(f64::MIN, f64::max),
     };
-    into.extend(by_name.into_iter().map(|(name, values)| Replica { value: combine(&values), name }));
+    into.extend(by_name.into_iter().map(|(name, values)| ReplicaValue { value: combine(&values), name }));
 }
 
 /// Returns the sample's value, or the product of the named labels if the number is in labels.

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use crate::observe::gather::merge;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::needs;
-use findings::observation::{Observation, Replica, reduce};
+use findings::ReplicaValue;
+use findings::observation::{Observation, reduce};
 use findings::{LogError, LogRead, LogsRead, Request, ValueSource};
 use knowledge::clock;
 use knowledge::gap::Gap;
@@ -152,8 +153,8 @@ impl LogFindings {
     pub(crate) fn fill(self, library: &Library, request: &Request, missing: Vec<Gap>, into: &mut ObserveResult) {
         let needs = needs(library, &request.playbook);
         for (signal, counts) in self.counts.iter().filter(|(signal, _)| needs.contains_key(signal.as_str())) {
-            let replicas: Vec<Replica> =
-                counts.iter().map(|(name, n)| Replica { name: name.clone(), value: *n as f64 }).collect();
+            let replicas: Vec<ReplicaValue> =
+                counts.iter().map(|(name, n)| ReplicaValue { name: name.clone(), value: *n as f64 }).collect();
             let value = Some(replicas.iter().map(|r| r.value).sum());
             let since = self.since.get(signal).copied();
             let observation =

@@ -17,10 +17,8 @@ use knowledge::signal::Unit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// The start.
-    #[schemars(with = "String")]
     pub from: Timestamp,
     /// The end.
-    #[schemars(with = "String")]
     pub to: Timestamp,
 }
 
@@ -28,7 +26,6 @@ pub struct Window {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineEvent {
     /// The time.
-    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The kind.
     pub kind: HappenedKind,

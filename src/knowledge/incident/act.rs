@@ -60,7 +60,6 @@ pub struct Note {
     /// The chat id of the user, or `page:` and a name; empty for an automatic action.
     pub who: String,
     /// Time of the action.
-    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The action.
     pub act: Act,

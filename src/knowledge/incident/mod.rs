@@ -70,7 +70,6 @@ pub struct Acknowledged {
     /// The person's id in the chat.
     pub who: String,
     /// The time of the acknowledgement.
-    #[schemars(with = "String")]
     pub at: Timestamp,
 }
 

@@ -22,10 +22,8 @@ pub struct LastTime {
     /// Its id.
     pub id: String,
     /// The start of its first alert.
-    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// The time of its resolution.
-    #[schemars(with = "String")]
     pub resolved_at: Timestamp,
     /// The steps that were marked as done, their verifications, and the judgements of its cause; oldest first.
     pub notes: Vec<Note>,
@@ -44,7 +42,6 @@ pub struct Neighbour {
     /// Its id.
     pub id: String,
     /// The start of its first alert.
-    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// Its symptom, else the name of its alert; `None` if it may be of another pool and is not shown where this one is.
     pub what: Option<String>,

@@ -27,7 +27,6 @@ struct Body<'a> {
     /// The kind of event: the `type` of Standard Webhooks.
     r#type: Event,
     /// The time of this call.
-    #[schemars(with = "String")]
     timestamp: Timestamp,
     /// The current state of the incident.
     data: Data<'a>,
@@ -67,10 +66,8 @@ struct Data<'a> {
     /// The labels that all alerts of the incident share.
     labels: Labels,
     /// The time at which the first alert began to fire.
-    #[schemars(with = "String")]
     started_at: Timestamp,
     /// The time at which the incident was resolved.
-    #[schemars(with = "Option<String>")]
     resolved_at: Option<Timestamp>,
     /// The person who acknowledged the incident, as Slack's user id.
     acknowledged_by: Option<&'a str>,

@@ -6,6 +6,7 @@ mod ticket;
 
 use super::document::Document;
 use super::report_document::{Medium, ReportPageContext, document};
+use super::text::clean;
 use super::{Phrases, is_unseen};
 use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, Message, TextSpan, time_of_day};
 use report::Report;
@@ -88,7 +89,7 @@ fn address(url: &str) -> String {
 
 /// Renders a code span of any text.
 pub(super) fn code(text: &str) -> String {
-    let text: String = text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect();
+    let text = clean(text);
     let ticks = "`".repeat(longest(&text) + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') || text.is_empty() { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")

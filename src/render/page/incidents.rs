@@ -211,13 +211,7 @@ fn by_pool(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Mark
     };
     let mut sorted: Vec<&IncidentRow> = rows.iter().collect();
     sorted.sort_by_key(rank);
-    let mut pools: Vec<(&str, Vec<&IncidentRow>)> = Vec::new();
-    for row in sorted {
-        match pools.iter_mut().find(|(whom, _)| *whom == row.whom) {
-            Some((_, of)) => of.push(row),
-            None => pools.push((&row.whom, vec![row])),
-        }
-    }
+    let pools = facts::group_by_key(sorted.into_iter().map(|row| (row.whom.as_str(), row)));
     html! {
         section.card aria-labelledby=(id) {
             h2 #(id) { (title) }

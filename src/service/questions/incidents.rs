@@ -62,13 +62,10 @@ pub struct IncidentSummary {
     /// The verdict about that cause.
     pub verdict: Option<Verdict>,
     /// The start of the first alert.
-    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// The time of the first notification.
-    #[schemars(with = "String")]
     pub opened_at: Timestamp,
     /// The time of its end; `null` while it is open.
-    #[schemars(with = "Option<String>")]
     pub resolved_at: Option<Timestamp>,
     /// The time since `opened_at`, for people: `2 h 5 min`. It does not change the ETag.
     pub age: String,

@@ -18,7 +18,6 @@ pub(super) struct IncidentBundle {
     /// The name of the file.
     name: String,
     /// The time at which it was made.
-    #[schemars(with = "String")]
     made_at: Timestamp,
     /// Its size.
     bytes: u64,
@@ -27,7 +26,6 @@ pub(super) struct IncidentBundle {
     /// A signed address that needs no credentials; `null` without `public_url`.
     link: Option<String>,
     /// The time until which that address is valid.
-    #[schemars(with = "Option<String>")]
     link_expires_at: Option<Timestamp>,
 }
 
