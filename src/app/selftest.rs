@@ -1,6 +1,6 @@
 //! The self test: sends a synthetic alert through the running service, and follows it in the store.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -93,19 +93,6 @@ pub struct SelfTestReport {
     pub stages: Vec<SelfTestStage>,
 }
 
-/// The options of a self test beside the configuration.
-#[derive(Debug, Clone)]
-pub struct SelfTestOptions {
-    /// The channel of the message; `None` takes `slack.channel`.
-    pub channel: Option<String>,
-    /// The address of the service; `None` takes `listen`.
-    pub url: Option<String>,
-    /// A file with the webhook's bearer token; `None` takes the configuration's credentials.
-    pub token_file: Option<PathBuf>,
-    /// The time limit until the message is posted, and again until it is green.
-    pub deadline: Duration,
-}
-
 /// A self test that runs.
 struct SelfTest<'a> {
     config: &'a Config,
@@ -119,14 +106,22 @@ struct SelfTest<'a> {
     stages: Vec<SelfTestStage>,
 }
 
-/// Runs a self test of the service with this configuration. Its store must be readable from here.
+/// Runs a self test of the service with this configuration; its store must be readable from here. Without a channel, an
+/// address or a file with the webhook's bearer token it takes the configuration's. `deadline` is the time until the message is
+/// posted, and again until it is green.
 ///
 /// # Errors
 /// When the channel is not one of the configuration's, or the address, the token or the store cannot be used.
-pub async fn selftest(config: &Config, options: &SelfTestOptions) -> anyhow::Result<SelfTestReport> {
-    let channel = chosen(config, options.channel.as_deref())?;
-    let url = webhook(config, options.url.as_deref())?;
-    let authorization = match &options.token_file {
+pub async fn selftest(
+    config: &Config,
+    channel: Option<&str>,
+    url: Option<&str>,
+    token_file: Option<&Path>,
+    deadline: Duration,
+) -> anyhow::Result<SelfTestReport> {
+    let channel = chosen(config, channel)?;
+    let url = webhook(config, url)?;
+    let authorization = match token_file {
         Some(file) => Some(format!("Bearer {}", secret(file)?.expose_secret()).into()),
         None => Credentials::read(&config.webhook)?.authorization().cloned(),
     };
@@ -134,8 +129,7 @@ pub async fn selftest(config: &Config, options: &SelfTestOptions) -> anyhow::Res
     let http = reqwest::Client::builder().no_proxy().timeout(CALL).redirect(reqwest::redirect::Policy::none()).build();
     let http = http.context("cannot prepare the HTTP client")?;
     let store = visit_store(config, StoreAccess::ReadOnly).await?;
-    let (deadline, stages) = (options.deadline, Vec::new());
-    let mut test = SelfTest { config, channel, url, authorization, http, store, deadline, stages };
+    let mut test = SelfTest { config, channel, url, authorization, http, store, deadline, stages: Vec::new() };
     let incident = test.follow().await;
     test.store.close().await;
     test.stages.sort_by_key(|stage| stage.name);

@@ -37,7 +37,7 @@ pub struct PlannedDeployment {
     #[arg(long = "context", value_name = "TOKENS", value_parser = parse_tokens)]
     pub contexts: Vec<u64>,
     /// The type of the KV cache; auto is the model's.
-    #[arg(long = "kv-cache-dtype", default_value = "auto", value_parser = kv_dtypes())]
+    #[arg(long = "kv-cache-dtype", value_name = "KV_CACHE_DTYPE", default_value = "auto", value_parser = kv_dtypes())]
     pub kv_dtype: CheckpointOr<KvDtype>,
     /// The precision of the weights, instead of the checkpoint's: fp32, bf16, fp16, fp8, int8, int4, mxfp4, nvfp4.
     #[arg(long, value_name = "NAME", value_parser = parse_precision)]

@@ -9,7 +9,7 @@ use super::authority::Power;
 use super::incidents::line;
 use super::replies::Caller;
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonStyle, Line, Tone};
+use message::{Block, Line, Tone};
 use store::{AuditResult, DigestContent, Incident};
 
 /// Incidents per page.
@@ -70,13 +70,9 @@ pub(super) async fn list(caller: Caller<'_>, id: &str, from: &str) {
     }
     let mut parts = vec![Block::Section(range, lines)];
     if to < total {
-        parts.push(Block::Buttons(vec![Button {
-            action: format!("{}:next", Act::Digest.as_str()),
-            label: words.text("listed-next", &[("n", (total - to).min(PAGE).into())]),
-            value: format!("{id}/{to}"),
-            style: ButtonStyle::Plain,
-            confirm: None,
-        }]));
+        let label = words.text("listed-next", &[("n", (total - to).min(PAGE).into())]);
+        let action = format!("{}:next", Act::Digest.as_str());
+        parts.push(Block::Buttons(vec![render::button(&action, label, &format!("{id}/{to}"))]));
     }
     if unreadable > 0 {
         parts.push(Block::Note(left_out));

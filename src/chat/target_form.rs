@@ -12,7 +12,7 @@ use super::reply::Reply;
 use super::wording::misuse;
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
-use message::{Block, Button, ButtonStyle, Message, Tone};
+use message::{Block, Button, Message, Tone};
 use prom::Prometheus;
 use render::{Phrases, cut};
 use service::questions::Fleet;
@@ -33,13 +33,7 @@ const LIST_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// Builds the button that opens the form.
 pub(super) fn button(words: &Phrases) -> Button {
-    Button {
-        action: PICK_TARGET.to_owned(),
-        label: words.text("targets-pick", &[]),
-        value: "pick".to_owned(),
-        style: ButtonStyle::Plain,
-        confirm: None,
-    }
+    render::button(PICK_TARGET, words.text("targets-pick", &[]), "pick")
 }
 
 /// Opens the form while the trigger is valid; otherwise replies with a button that opens it.

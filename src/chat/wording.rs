@@ -26,13 +26,9 @@ pub(super) fn with(mut message: Message, part: Block) -> Message {
 
 /// Builds a button that runs a command line.
 pub(super) fn command_button(n: usize, label: &str, line: &str) -> Button {
-    Button {
-        action: format!("{ASK}{n}"),
-        label: label.to_owned(),
-        value: line.chars().take(LINE_CHARS).collect(),
-        style: if n == 0 { ButtonStyle::Primary } else { ButtonStyle::Plain },
-        confirm: None,
-    }
+    let line: String = line.chars().take(LINE_CHARS).collect();
+    let style = if n == 0 { ButtonStyle::Primary } else { ButtonStyle::Plain };
+    Button { style, ..render::button(&format!("{ASK}{n}"), label.to_owned(), &line) }
 }
 
 /// Quotes a name, so that it is one word of a line.

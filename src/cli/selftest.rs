@@ -10,7 +10,7 @@ use super::FINDINGS;
 use super::args::{HealthOutput, StateArgs, window};
 use super::store::block_on;
 use crate::cli::output::outln;
-use app::selftest::{SelfTestOptions, SelfTestStage, selftest};
+use app::selftest::{SelfTestStage, selftest};
 use render::clean;
 
 /// The arguments of `selftest`.
@@ -43,11 +43,10 @@ pub struct SelftestArgs {
 }
 
 pub(super) fn run(args: SelftestArgs) -> anyhow::Result<ExitCode> {
-    let SelftestArgs { state, channel, url, token_file, deadline, output } = args;
-    let options = SelfTestOptions { channel, url, token_file, deadline };
-    let config = state.config()?;
-    let report = block_on(selftest(&config, &options))?;
-    match output {
+    let config = args.state.config()?;
+    let (channel, url, token_file) = (args.channel.as_deref(), args.url.as_deref(), args.token_file.as_deref());
+    let report = block_on(selftest(&config, channel, url, token_file, args.deadline))?;
+    match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
         HealthOutput::Text => report.stages.iter().for_each(print),
     }

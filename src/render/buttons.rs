@@ -56,6 +56,6 @@ pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &P
 }
 
 /// Builds a plain button.
-pub(super) fn button(action: &str, label: String, value: &str) -> Button {
+pub fn button(action: &str, label: String, value: &str) -> Button {
     Button { action: action.to_owned(), label, value: value.to_owned(), style: ButtonStyle::Plain, confirm: None }
 }

@@ -44,6 +44,7 @@ mod view;
 mod weekly;
 
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
+pub use buttons::button;
 pub use coverage::coverage;
 pub use diagnosis_chart::{diagnosis_chart, mark_events};
 pub use digest::{DigestEntry, DigestView, digest_message};

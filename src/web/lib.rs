@@ -24,7 +24,6 @@ mod page_queries;
 mod pages;
 mod pages_state;
 mod slack;
-mod slack_state;
 mod state;
 mod webhook;
 
@@ -44,8 +43,7 @@ pub use pages_state::Pages;
 use service::check::ServiceCheck;
 use service::readiness::Readiness;
 use service::{Service, readiness};
-pub use slack_state::SlackState;
-pub use state::Shared;
+pub use state::{Shared, SlackState};
 use store::Store;
 use telemetry::supervise::Supervisor;
 

@@ -16,8 +16,7 @@ use axum::routing::post;
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::slack_state::SlackState;
-use super::state::Shared;
+use super::state::{Shared, SlackState};
 use knowledge::clock;
 use slack::{Ack, Payload, payload};
 

@@ -9,14 +9,23 @@ use super::auth::Credentials;
 use super::body::Budget;
 use super::login::Login;
 use super::pages_state::Pages;
-use super::slack_state::SlackState;
 use bundle::BundleService;
+use chat::Desk;
 use loops::Received;
 use service::questions::Turns;
 use service::readiness::SlackProbe;
 use service::{Service, Signer};
-use slack::SocketState;
+use slack::{Signing, SocketState};
 use telemetry::supervise::Supervisor;
+
+/// The state of the Slack routes.
+#[derive(Debug, Clone)]
+pub struct SlackState {
+    /// The app's signing secret.
+    pub signing: Arc<Signing>,
+    /// The handler of requests.
+    pub desk: Arc<Desk>,
+}
 
 /// The state that all handlers share.
 #[derive(Clone)]

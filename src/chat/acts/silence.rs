@@ -8,7 +8,7 @@ use super::{Actor, AuditLog};
 use findings::silence::SilenceMatcher;
 use knowledge::clock::{self, human_duration};
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
+use message::{Block, Button, Line, SlackMessage, TextSpan, Tone};
 use notify::Notifier;
 use redact::Redactor;
 use render::{PhraseArgument, Phrases, cut};
@@ -235,13 +235,8 @@ pub fn announcement(
 
 /// Builds the button that ends a silence.
 pub fn expire_button(words: &Phrases, id: &str, action: &str) -> Button {
-    Button {
-        action: action.to_owned(),
-        label: words.text("silence-expire", &[]),
-        value: id.to_owned(),
-        style: ButtonStyle::Plain,
-        confirm: Some(words.text("silence-expire-sure", &[])),
-    }
+    let confirm = Some(words.text("silence-expire-sure", &[]));
+    Button { confirm, ..render::button(action, words.text("silence-expire", &[]), id) }
 }
 
 /// Says why there is no silence.
