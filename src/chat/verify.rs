@@ -11,7 +11,6 @@ use tracing::{error, info, warn};
 use super::Desk;
 use super::attempt::{self, not_done};
 use super::replies::Caller;
-use diagnose::verify_all;
 use findings::{EvidenceResult, Fix, Outcome};
 use knowledge::clock;
 use knowledge::incident::Act;
@@ -140,7 +139,7 @@ async fn query_condition(
     let prometheus = assigned(fleet.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
     let request = fleet.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
     let checks = [(check.signal.as_str(), &when)];
-    let (mut results, problems) = verify_all(fleet.library, &prometheus, &request, &checks).await;
+    let (mut results, problems) = diagnose::verify_all(fleet.library, &prometheus, &request, &checks).await;
     let mut result = results.swap_remove(0);
     let redactor = notifier.redactor_of([incident]);
     let clean = |text: String| redactor.text("message", &text).into_owned();

@@ -69,6 +69,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,
         Triage::Quiet(health_report) => {
+            if let Some(alert) = group.as_ref().and_then(|group| group.alerts.first()) {
+                anstream::eprintln!("no playbook knows the alert `{}`", render::clean(alert.name()));
+            }
             anstream::eprintln!("no alert threshold is exceeded: pass --playbook to look deeper");
             match args.output {
                 Output::Text => {

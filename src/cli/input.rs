@@ -5,8 +5,8 @@ use std::io::Read;
 
 use anyhow::{Context, ensure};
 
-/// Reads a file, or standard input for `-`, as text without a byte order mark: its name in messages, and the text. `what` is
-/// its content.
+/// Reads a file, or standard input for `-`, as text without a byte order mark, and returns its name in messages and the
+/// text. `what` is its content.
 ///
 /// # Errors
 /// If it cannot be read, is no UTF-8, or has more than `most` bytes.
@@ -19,7 +19,7 @@ pub(super) fn text(path: &str, what: &str, most: u64) -> anyhow::Result<(String,
     };
     let mut text = String::new();
     source.take(most + 1).read_to_string(&mut text).with_context(failed)?;
-    ensure!(text.len() as u64 <= most, "{name} is longer than {} MiB", most >> 20);
+    ensure!(text.len() as u64 <= most, "{name} is longer than {} MiB: pass less of it", most >> 20);
     // Editors on Windows begin a file with a byte order mark.
     Ok((name.to_owned(), text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }

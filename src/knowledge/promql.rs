@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<Expr, String> {
     promql_parser::parser::parse(text)
 }
 
-/// Calls `visit` for every selector of an expression, from left to right, with how far back it reads beyond `back`.
+/// Calls `visit` for every selector of an expression, with how far back it reads, `back` included.
 pub fn visit_selectors<'e>(expr: &'e Expr, back: Duration, visit: &mut dyn FnMut(&'e VectorSelector, Duration)) {
     let offset_of = |offset: &Option<Offset>| match offset {
         Some(Offset::Pos(by)) => *by,
@@ -34,10 +34,15 @@ pub fn visit_selectors<'e>(expr: &'e Expr, back: Duration, visit: &mut dyn FnMut
         }
         Expr::Paren(p) => visit_selectors(&p.expr, back, visit),
         Expr::Unary(u) => visit_selectors(&u.expr, back, visit),
-        Expr::Subquery(s) => visit_selectors(&s.expr, back + s.range + offset_of(&s.offset), visit),
+        Expr::Subquery(s) => {
+            let back = back.saturating_add(s.range).saturating_add(offset_of(&s.offset));
+            visit_selectors(&s.expr, back, visit);
+        }
         Expr::Call(c) => c.args.args.iter().for_each(|arg| visit_selectors(arg, back, visit)),
-        Expr::VectorSelector(selected) => visit(selected, back + offset_of(&selected.offset)),
-        Expr::MatrixSelector(m) => visit(&m.vs, back + m.range + offset_of(&m.vs.offset)),
+        Expr::VectorSelector(selected) => visit(selected, back.saturating_add(offset_of(&selected.offset))),
+        Expr::MatrixSelector(m) => {
+            visit(&m.vs, back.saturating_add(m.range).saturating_add(offset_of(&m.vs.offset)));
+        }
         Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
     }
 }
@@ -85,7 +90,9 @@ fn may_be_deep(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEEPEST, may_be_deep, parse};
+    use std::time::Duration;
+
+    use super::{DEEPEST, may_be_deep, parse, visit_selectors};
 
     #[test]
     fn no_text_overflows_the_stack() {
@@ -106,6 +113,15 @@ mod tests {
                 assert!(n <= DEEPEST || parsed.is_err(), "{}", &text[..80]);
             }
         }
+    }
+
+    #[test]
+    fn a_reach_beyond_all_times_is_the_longest_one() {
+        let (open, close) = ("max_over_time(".repeat(67), "[4294967295y:1s] offset 4294967295y)".repeat(67));
+        let parsed = parse(&format!("{open}a{close}")).unwrap();
+        let mut reach = Vec::new();
+        visit_selectors(&parsed, Duration::ZERO, &mut |_, back| reach.push(back));
+        assert_eq!(reach, [Duration::MAX]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use knowledge::playbook::LogRank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::forms::{QUOTED, has};
 use super::line::CHARS;
 use super::moment::{LogTime, without_year};
 use super::record::Records;
@@ -139,7 +140,7 @@ impl Errors {
         let is_told =
             failed.is_none_or(|failed| failed.root) || self.shapes.values().any(|one| !one.suspect && !one.harmless);
         let is_kept =
-            |one: &UnknownLine| !one.suspect || (!is_told && failed.is_some_and(|failed| failed.is_close(one)));
+            |one: &UnknownLine| !one.suspect || (!is_told && failed.is_some_and(|failed| failed.may_follow(one)));
         self.count -= self.shapes.values().filter(|one| !is_kept(one)).map(|one| one.count).sum::<u64>();
         self.shapes.retain(|_, one| is_kept(one));
         // It says only that something failed.
@@ -174,11 +175,15 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Returns true for a warning just before it, or after it.
-    fn is_close(&self, one: &UnknownLine) -> bool {
+    /// Returns true for a warning that may have led to it: one that quotes an exception, or another one just before it.
+    fn may_follow(&self, one: &UnknownLine) -> bool {
+        let quotes = has(&QUOTED, &one.said);
         match self.at.map(without_year).zip(one.at.map(without_year)) {
-            Some((failed, at)) => at >= failed || knowledge::clock::between(at, failed) <= LEADS_WITHIN,
-            None => self.line <= one.line + LEADS_WITHIN_LINES,
+            Some((failed, at)) => {
+                let within = if quotes { SAME_FAULT_WITHIN } else { LEADS_WITHIN };
+                one.line < self.line && knowledge::clock::between(at, failed) <= within
+            }
+            None => quotes || (one.line < self.line && self.line <= one.line + LEADS_WITHIN_LINES),
         }
     }
 }

@@ -50,10 +50,13 @@ pub(super) static ENDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The text of a warning that quotes an exception, or says that something failed.
-pub(super) static SUSPECT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"[A-Za-z](?:Error|Exception)(?:\(['"]|: )|\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) "#).ok()
-});
+/// The text of a warning that quotes an exception.
+pub(super) static QUOTED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"[A-Za-z](?:Error|Exception)(?:\(['"]|: )"#).ok());
+
+/// The text of a warning that says that something failed.
+pub(super) static SUSPECT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) ").ok());
 
 /// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
 pub(super) static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {

@@ -91,7 +91,7 @@ static HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
         r"\[(?P<inner>[^\[\]]{0,120})\]:?",
         // Ray names an actor by its function: `(MapWorker(MapBatches(Engine)) pid=7, ip=…)`.
-        r"\((?P<process>[A-Za-z][\w:.*-]*(?:\([\w:.*()-]{0,80}\))?(?:,? [^()]{0,80})?)\)",
+        r"\((?P<process>[A-Za-z][\w:.*-]*(?:\([0-9A-Za-z_:.*()-]{0,80}\) pid=\d+)?(?:,? [^()]{0,80})?)\)",
         r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
         r"(?P<glog>[IWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ +\d+",
         // llama.cpp: minutes, seconds, milliseconds, microseconds.

@@ -381,10 +381,10 @@ fn without_colours(line: &str) -> Cow<'_, str> {
 /// Returns what the findings say of their lines; one that follows from another of the same fault, before it or at the same
 /// time, is its consequence. The present process began at the line `since`.
 fn in_place(tallies: Vec<Tally<'_>>, since: u64) -> Vec<LogMatch> {
-    let lines: Vec<(&str, u64)> = tallies.iter().map(|tally| (tally.finding.id.as_str(), tally.line)).collect();
+    let begun: Vec<_> = tallies.iter().map(|tally| (&tally.finding.id, tally.began())).collect();
     let read = tallies.into_iter().map(|tally| {
-        let leads = |(id, line): &&(&str, u64)| *line >= since && tally.finding.follows.iter().any(|lead| lead == id);
-        let led = lines.iter().find(leads).map(|(_, line)| *line);
+        let leads = begun.iter().filter(|(id, (line, _))| *line >= since && tally.finding.follows.contains(id));
+        let led = leads.map(|(_, began)| *began).min();
         (tally.finding, tally.into_match(led))
     });
     let read: Vec<(&LogFinding, LogMatch)> = read.collect();

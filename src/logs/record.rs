@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use knowledge::playbook::LogRank;
 
 use super::forms::{
-    CALM, DISCONNECTED, ENDED, NATIVE_FRAME, PEER, STRONG, SUSPECT, WARNING, WEAK, class, exception, frame, has,
-    is_caret, is_flat, package, printable,
+    CALM, DISCONNECTED, ENDED, NATIVE_FRAME, PEER, QUOTED, STRONG, SUSPECT, WARNING, WEAK, class, exception, frame,
+    has, is_caret, is_flat, package, printable,
 };
 use super::line::{LineLevel, LogLine};
 use super::moment::LogTime;
@@ -125,7 +125,7 @@ impl Record {
         let is_calm = is_code || has(&CALM, body);
         // A prompt may hold any text.
         let is_warning = line.level == LineLevel::Lower && has(&WARNING, &line.text) && !body.contains("prompt: ");
-        let suspect = is_warning && !is_calm && has(&SUSPECT, body);
+        let suspect = is_warning && !is_calm && (has(&QUOTED, body) || has(&SUSPECT, body));
         let is_named = match line.level {
             LineLevel::None => has(&WEAK, body),
             LineLevel::Lower => suspect || (is_warning && has(&ENDED, body)),

@@ -114,7 +114,8 @@ impl LogAnalysis {
             (None, Some(sign)) if !secondary => {
                 strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(sign)]).collect()
             }
-            (None, Some(sign)) if began.is_none() => vec![LogEvent::Known(sign)],
+            // A warning that may have led to the end says less than a known symptom.
+            (None, Some(sign)) if began.is_none_or(|began| began.suspect) => vec![LogEvent::Known(sign)],
             _ => began.into_iter().chain(fatal).map(LogEvent::Unknown).collect(),
         };
         events.sort_by_key(LogEvent::line);
@@ -157,7 +158,7 @@ impl NamedLogAnalysis {
         }
         let unknown = own.unknown.lines.iter_mut().chain(&mut own.unknown.began);
         for (one, of) in unknown.zip(of.unknown.lines.iter().chain(&of.unknown.began)) {
-            (one.at, one.weak) = (of.at, of.weak);
+            (one.at, one.weak, one.suspect) = (of.at, of.weak, of.suspect);
         }
         self
     }

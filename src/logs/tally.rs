@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use knowledge::playbook::{LogFinding, LogRank};
 use knowledge::signal::Unit;
 
+use super::errors::SAME_FAULT_WITHIN;
 use super::forms::printable;
 use super::moment::LogTime;
 use super::unknown_line::UnknownLine;
@@ -49,8 +50,8 @@ pub(super) struct Tally<'a> {
     /// The error, if the finding explains it by its place alone.
     pub(super) raised: Option<UnknownLine>,
     pub(super) lately: VecDeque<Timestamp>,
-    /// The line at which they were too many to be harmless.
-    pub(super) harmful_from: Option<u64>,
+    /// The line at which they were too many to be harmless, and its time.
+    harmful_from: Option<(u64, Option<Timestamp>)>,
 }
 
 /// The readings of a number.
@@ -107,10 +108,15 @@ impl<'a> Tally<'a> {
                 self.lately.pop_front();
             }
             if self.harmful_from.is_none() && self.lately.len() as u64 > self.finding.harmless_up_to {
-                self.harmful_from = Some(number);
+                self.harmful_from = Some((number, at.as_ref().and_then(|moment| moment.at)));
             }
         }
         self.last = at;
+    }
+
+    /// Returns the line and the time of the first one.
+    pub(super) fn began(&self) -> (u64, Option<Timestamp>) {
+        (self.line, self.first.as_ref().and_then(|moment| moment.at))
     }
 
     /// Counts an occurrence `times` more, which came later.
@@ -134,10 +140,15 @@ impl<'a> Tally<'a> {
         fails && self.line >= since && self.harmless < self.count && self.warnings < self.count
     }
 
-    /// `led` is the line of what it may follow from: lines that were too many only after it do no harm of their own.
-    pub(super) fn into_match(self, led: Option<u64>) -> LogMatch {
+    /// `led` are the line and the time of what it may follow from: lines that were too many only after it, and of the same
+    /// fault, do no harm of their own.
+    pub(super) fn into_match(self, led: Option<(u64, Option<Timestamp>)>) -> LogMatch {
         let finding = self.finding;
-        let follows = finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(|(from, led)| from > led);
+        let is_after = |((from, at), (led, led_at)): ((u64, Option<Timestamp>), (u64, Option<Timestamp>))| {
+            let is_close = |(at, led)| knowledge::clock::between(led, at) <= SAME_FAULT_WITHIN;
+            from > led && at.zip(led_at).is_none_or(is_close)
+        };
+        let follows = finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(is_after);
         let harmless = self.harmful_from.is_none() || follows || self.harmless == self.count;
         LogMatch {
             id: finding.id.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::connections::StoreConnection;
-use super::incidents::unreadable;
+use super::errors::unreadable;
 use super::values::write_rows;
 use super::{StoreError, nanoseconds};
 use knowledge::alert::{Alert, AlertStatus};

@@ -5,8 +5,9 @@ use sqlx::Row;
 
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
+use super::errors::unreadable;
 use super::events::record_event;
-use super::incidents::{Incident, unreadable};
+use super::incidents::Incident;
 use super::related::record_traits;
 use super::values::BindValues;
 use super::{Store, StoreError};

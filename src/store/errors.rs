@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use sqlx::Error;
 
+use super::StoreError;
+
 /// A failure of the store.
 #[derive(Debug, Clone)]
 pub struct StoreFailure {
@@ -51,4 +53,9 @@ pub(super) fn is_about_a_statement(error: &Error) -> bool {
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 pub(super) fn is_login(error: &Error) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("28"))
+}
+
+/// Builds the error of a value that is not readable as JSON.
+pub(super) fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
+    StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }

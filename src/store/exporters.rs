@@ -2,7 +2,7 @@
 
 use sqlx::Row;
 
-use super::incidents::unreadable;
+use super::errors::unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::ExporterTarget;

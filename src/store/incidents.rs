@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 use super::attention::end_snooze;
 use super::deliveries::{bump, outdate};
 use super::duplicates::hasten_duplicate_checks;
+use super::errors::unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError};
 use findings::Diagnosis;
@@ -220,10 +221,6 @@ pub(super) fn of_incident(row: &AnyRow) -> Result<(String, Alert), StoreError> {
     let id: String = row.try_get("incident_id")?;
     let alert = alert(row, &id)?;
     Ok((id, alert))
-}
-
-pub(super) fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
-    StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
 impl Store {

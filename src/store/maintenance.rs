@@ -109,7 +109,7 @@ fn read(row: &AnyRow) -> Result<MaintenanceWindow, StoreError> {
     let id: String = row.try_get("id")?;
     let labels = serde_json::from_str(row.try_get("labels")?);
     Ok(MaintenanceWindow {
-        labels: labels.map_err(|error| super::incidents::unreadable("maintenance window", &id, &error))?,
+        labels: labels.map_err(|error| super::errors::unreadable("maintenance window", &id, &error))?,
         since: from_unix_ms(row.try_get("since_ms")?),
         until: from_unix_ms(row.try_get("until_ms")?),
         who: row.try_get("who")?,

@@ -6,9 +6,9 @@ use sqlx::any::AnyRow;
 use strum::{EnumString, IntoStaticStr};
 
 use super::connections::StoreConnection;
+use super::errors::unreadable;
 use super::events::record_event;
 use super::ids::new_id;
-use super::incidents::unreadable;
 use super::values::BindValues;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};

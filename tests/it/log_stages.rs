@@ -228,4 +228,7 @@ fn waiting_lines_that_repeat_after_a_worker_died_are_not_why_it_failed() {
     assert_eq!(ranks(&lines), of(LogRank::Benign, LogRank::Secondary));
     let hung: Vec<&str> = waits.iter().map(String::as_str).chain([died]).collect();
     assert_eq!(ranks(&hung), of(LogRank::Root, LogRank::Secondary), "the worker was killed for its hang");
+    let later = died.replace("17:35:16", "16:35:16");
+    let hung: Vec<&str> = [later.as_str()].into_iter().chain(waits.iter().map(String::as_str)).collect();
+    assert_eq!(ranks(&hung)[1], ("shm-stall".to_owned(), LogRank::Root), "it died an hour before");
 }

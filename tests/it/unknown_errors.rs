@@ -258,6 +258,11 @@ fn a_warning_just_before_a_consequence_is_where_it_began() {
         let began = LogReader::new(&patterns).text(&text).unknown.began.map(|one| one.said);
         assert_eq!(began.as_deref(), is_told.then_some(failed), "{time}");
     }
+    let after = format!("{dead}\nWARNING 03-14 16:51:37 [mem.py:409] {failed}\n");
+    assert_eq!(LogReader::new(&patterns).text(&after).unknown.began, None, "the end of a process fails in many ways");
+    let quoted = "WARNING 03-14 16:44:12 [mem.py:409] store: TimeoutError('no answer')";
+    let began = LogReader::new(&patterns).text(&format!("{quoted}\n{dead}\n")).unknown.began;
+    assert_eq!(began.map(|one| one.said).as_deref(), Some("store: TimeoutError('no answer')"));
     let root = "ERROR 03-14 16:51:36 [a.py:7] torch.OutOfMemoryError: CUDA out of memory.";
     let text = format!("WARNING 03-14 16:51:35 [mem.py:409] {failed}\n{root}\n{dead}\n");
     assert_eq!(LogReader::new(&patterns).text(&text).unknown.began, None, "an error is known");

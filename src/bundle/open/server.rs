@@ -104,6 +104,10 @@ impl Server {
         if !matches!(killed, Ok(Ok(()))) {
             tracing::warn!(id = self.child.id(), "Prometheus did not end");
         }
+        let path = self.dir.path().to_owned();
+        if let Err(error) = self.dir.close() {
+            tracing::warn!(%error, path = %path.display(), "the unpacked files could not be removed");
+        }
     }
 
     fn log(&self) -> PathBuf {

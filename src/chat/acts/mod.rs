@@ -50,6 +50,7 @@ impl ActEnd {
             Self::Nothing => Some(match act {
                 Act::Acknowledge => "acknowledged-already",
                 Act::Unsnooze => "unsnoozed-already",
+                Act::Snooze => "act-over",
                 _ => "again-no-playbook",
             }),
         }
