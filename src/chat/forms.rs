@@ -60,7 +60,7 @@ pub(super) fn modal(
     let mut view = json!({
         "type": "modal", "callback_id": form, "title": plain(title, TITLE_CHARS),
         "close": plain(&words.text("form-close", &[]), TITLE_CHARS), "blocks": blocks,
-        // It holds only ids and timestamps, far below Slack's limit of 3,000 characters.
+        // Ids, timestamps and one address of Slack: far below its limit of 3,000 characters.
         "private_metadata": serde_json::to_string(about).unwrap_or_default(),
     });
     if let Some(submit) = submit {
