@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_reach_beyond_all_times_is_the_longest_one() {
-        let (open, close) = ("max_over_time(".repeat(67), "[4294967295y:1s] offset 4294967295y)".repeat(67));
+        let (open, close) = ("max_over_time(".repeat(70), "[4294967295y:1s] offset 4294967295y)".repeat(70));
         let parsed = parse(&format!("{open}a{close}")).unwrap();
         let mut reach = Vec::new();
         visit_selectors(&parsed, Duration::ZERO, &mut |_, back| reach.push(back));

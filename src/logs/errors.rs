@@ -181,7 +181,7 @@ impl Failed {
         match self.at.map(without_year).zip(one.at.map(without_year)) {
             Some((failed, at)) => {
                 let within = if quotes { SAME_FAULT_WITHIN } else { LEADS_WITHIN };
-                one.line < self.line && knowledge::clock::between(at, failed) <= within
+                (at, one.line) < (failed, self.line) && knowledge::clock::between(at, failed) <= within
             }
             None => quotes || (one.line < self.line && self.line <= one.line + LEADS_WITHIN_LINES),
         }

@@ -37,7 +37,8 @@ pub struct UnknownLine {
     /// True if only its words say that it is an error.
     #[serde(skip)]
     pub(super) weak: bool,
-    /// True if it is a warning that quotes an exception: it tells only where nothing else explains the end of an engine.
+    /// True if it is a warning that quotes an exception or says that something failed: it tells only where nothing else
+    /// explains the end of an engine.
     #[serde(skip)]
     pub(super) suspect: bool,
     /// True if it is a traceback that ends before its exception.

@@ -198,9 +198,8 @@ fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
 
 #[test]
 fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
-    let conditions =
-        "conditions:\n  - { signal: generation_tokens_mean, was: \"< 1.4x baseline\", when: \"< 1.3x baseline\" }\n";
-    let said = "the condition on `generation_tokens_mean` is `< 1.3x baseline` already".to_owned();
+    let conditions = "conditions:\n  - { signal: gateway_auth_error_ratio, was: \"< 0.06\", when: \"< 0.05\" }\n";
+    let said = "the condition on `gateway_auth_error_ratio` is `< 0.05` already".to_owned();
     assert_eq!(lints_of_surge(conditions), [(Lint::OverrideIdle, 4, said)]);
     assert_eq!(lints_of_surge(""), [(Lint::OverrideIdle, 2, "it changes nothing of `traffic-surge`".to_owned())]);
     let playbook = |changes: &str| {
@@ -297,9 +296,9 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
     // Of several conditions, that one may have had this value before; the wish for the other one is not fulfilled.
     let gone = "conditions:\n  - { signal: request_rate, was: \"> 1.4x baseline\", when: \"> 1.5x baseline\" }\n";
     assert_eq!(of_surge(gone).1, "`traffic-surge` has no condition `> 1.4x baseline` on `request_rate`");
-    let twice = "  - { signal: generation_tokens_mean, when: \"< 2\" }\n";
+    let twice = "  - { signal: gateway_auth_error_ratio, when: \"< 0.2\" }\n";
     let (line, message, _) = of_surge(&format!("conditions:\n{twice}{twice}"));
-    assert_eq!((line, message.as_str()), (5, "`< 1.3x baseline` on `generation_tokens_mean` is changed twice"));
+    assert_eq!((line, message.as_str()), (5, "`< 0.05` on `gateway_auth_error_ratio` is changed twice"));
 
     let (line, message, hint) = of_surge("now:\n  remove:\n    - rpm_limits\n");
     assert_eq!((line, message.as_str()), (5, "no step of `traffic-surge` under `now` has these words"));

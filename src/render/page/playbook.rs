@@ -168,8 +168,6 @@ impl<'a> Drawing<'a> {
                 if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
             return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::verdict_state(*verdict, facts::verdict(*verdict, self.words)))) } } };
         }
-        // A node is drawn in full once on a page.
-        let key = format!("{}/{}", path.first().unwrap_or(&node.id), node.id);
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.changed(node.id))
@@ -185,7 +183,8 @@ impl<'a> Drawing<'a> {
                 }
             }
         };
-        html! { div id=(node.id) { (fold(&key, &title, on_chain, &inside)) } }
+        // A node is drawn in full once on a page.
+        html! { div id=(node.id) { (fold(node.id, &title, on_chain, &inside)) } }
     }
 
     /// Names the user's file that changes a node: what is shown is not what is shipped.
@@ -198,7 +197,7 @@ impl<'a> Drawing<'a> {
     fn conditions(&self, evidence: &[Evidence]) -> Markup {
         let say = |key: &str| self.words.text(key, &[]);
         html! {
-            ul.conds {
+            ul.c {
                 @for e in evidence {
                     @for (i, (signal, when, without_past)) in e.alternatives().into_iter().enumerate() {
                         li {
