@@ -67,8 +67,40 @@ fn signed(name: &Name, expires: i64) -> String {
 mod tests {
     use super::*;
 
+    fn links(key: u8, public_url: &str) -> Links {
+        let signer = Arc::new(Signer::new(&[key; 32]).unwrap());
+        Links { signer, public_url: public_url.to_owned(), good_for: Duration::from_secs(60) }
+    }
+
     fn name(text: &str) -> Name {
         Name::read(text).unwrap()
+    }
+
+    #[test]
+    fn a_link_opens_one_bundle_until_its_end_and_nothing_else() {
+        let ours = links(7, "https://diagnose.example.com/");
+        let now: Timestamp = "2026-11-20T03:00:00Z".parse().unwrap();
+        let bundle = name("llm-diagnose-01ABC-20261120T025900Z.zip");
+        let (link, until) = ours.link(&bundle, now).unwrap();
+        let (page, query) = link.split_once('?').unwrap();
+        assert_eq!(page, "https://diagnose.example.com/bundles/llm-diagnose-01ABC-20261120T025900Z.zip");
+        let (expires, signature) = query.split_once('&').unwrap();
+        let (expires, signature) = (&expires["expires=".len()..], &signature["signature=".len()..]);
+        assert_eq!(ours.check(&bundle, expires, signature, now), Ok(()));
+        assert_eq!(ours.check(&bundle, expires, signature, until), Ok(()));
+        let late = clock::after(until, Duration::from_secs(1));
+        assert_eq!(ours.check(&bundle, expires, signature, late), Err(Refused::Expired(until)));
+        let other = name("llm-diagnose-01ABD-20261120T025900Z.zip");
+        assert_eq!(ours.check(&other, expires, signature, now), Err(Refused::Forged));
+        let longer = (until.as_second() + 60).to_string();
+        for (expires, signature) in
+            [(longer.as_str(), signature), (expires, ""), (expires, "AAAA"), ("soon", signature)]
+        {
+            assert_eq!(ours.check(&bundle, expires, signature, now), Err(Refused::Forged), "{expires} {signature}");
+        }
+        let foreign = links(8, "https://diagnose.example.com");
+        assert_eq!(foreign.check(&bundle, expires, signature, now), Err(Refused::Forged));
+        assert_eq!(links(7, "").link(&bundle, now), None);
     }
 
     #[test]

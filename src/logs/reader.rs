@@ -262,7 +262,7 @@ impl<'a> LogReader<'a> {
         let tallies = self.tallies.into_iter().filter(|((of, id), tally)| shown(of, id, tally)).map(|(_, tally)| tally);
         let mut findings = in_place(tallies.collect(), self.life.since().0);
         if ambiguous {
-            // Flags of the wrong engine would mislead.
+            // Flags and variables of the wrong engine would mislead.
             let has_flag = |action: &String| action.contains("--") || action.contains('_');
             findings.iter_mut().for_each(|finding| {
                 finding.action = finding.action.take().filter(|action| !has_flag(action));

@@ -21,6 +21,9 @@ pub(super) const READINGS: usize = 4_096;
 /// The assumed time between two lines without a timestamp.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The number of a line, and its time if one is known.
+type LineTime = (u64, Option<Timestamp>);
+
 /// A line with a finding.
 #[derive(Debug)]
 pub(super) struct Occurrence<'a> {
@@ -50,8 +53,8 @@ pub(super) struct Tally<'a> {
     /// The error, if the finding explains it by its place alone.
     pub(super) raised: Option<UnknownLine>,
     pub(super) lately: VecDeque<Timestamp>,
-    /// The line at which they were too many to be harmless, and its time.
-    harmful_from: Option<(u64, Option<Timestamp>)>,
+    /// The line from which on they are too many to be harmless.
+    harmful_from: Option<LineTime>,
 }
 
 /// The readings of a number.
@@ -114,8 +117,8 @@ impl<'a> Tally<'a> {
         self.last = at;
     }
 
-    /// Returns the line and the time of the first one.
-    pub(super) fn began(&self) -> (u64, Option<Timestamp>) {
+    /// Returns where the first one is.
+    pub(super) fn began(&self) -> LineTime {
         (self.line, self.first.as_ref().and_then(|moment| moment.at))
     }
 
@@ -140,15 +143,12 @@ impl<'a> Tally<'a> {
         fails && self.line >= since && self.harmless < self.count && self.warnings < self.count
     }
 
-    /// `led` are the line and the time of what it may follow from: lines that were too many only after it, and of the same
+    /// `led` is where a finding begins that it may follow from: lines that were too many only after it, and of the same
     /// fault, do no harm of their own.
-    pub(super) fn into_match(self, led: Option<(u64, Option<Timestamp>)>) -> LogMatch {
+    pub(super) fn into_match(self, led: Option<LineTime>) -> LogMatch {
         let finding = self.finding;
-        let is_after = |((from, at), (led, led_at)): ((u64, Option<Timestamp>), (u64, Option<Timestamp>))| {
-            let is_close = |(at, led)| knowledge::clock::between(led, at) <= SAME_FAULT_WITHIN;
-            from > led && at.zip(led_at).is_none_or(is_close)
-        };
-        let follows = finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(is_after);
+        let follows =
+            finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(|(from, led)| follows(from, led));
         let harmless = self.harmful_from.is_none() || follows || self.harmless == self.count;
         LogMatch {
             id: finding.id.clone(),
@@ -170,6 +170,12 @@ impl<'a> Tally<'a> {
             source: finding.source.clone(),
         }
     }
+}
+
+/// Returns true if a line stands after another one and belongs to the same fault.
+fn follows((line, at): LineTime, (led, led_at): LineTime) -> bool {
+    let times = at.zip(led_at);
+    line > led && times.is_none_or(|(at, led)| knowledge::clock::between(led, at) <= SAME_FAULT_WITHIN)
 }
 
 impl<'a> Readings<'a> {

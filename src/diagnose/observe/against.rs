@@ -215,4 +215,26 @@ mod tests {
         assert_eq!(expected(&[], 1.0), None);
         assert_eq!(expected(&day(), f64::NAN), None);
     }
+
+    #[test]
+    fn the_time_between_tokens_is_told_as_a_multiple_of_what_the_batch_costs() {
+        let against = Against { signal: "itl_mean".to_owned(), driver: "running_per_replica".to_owned() };
+        let series = |of: fn(&(f64, f64)) -> f64| day().iter().zip(0..).map(|(point, at)| (at, of(point))).collect();
+        let hours: Hours =
+            [("itl_mean".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
+        let told = |itl: f64, batch: f64, hours: Option<&Hours>| {
+            let mut seen = Observations::default();
+            for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
+                seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
+            }
+            add_ratios(&[("itl_against_batch", &against)], hours, &mut seen);
+            seen.signals["itl_against_batch"].clone()
+        };
+        near(told(0.040, 30.0, Some(&hours)).value, 1.0);
+        near(told(0.080, 30.0, Some(&hours)).value, 2.0);
+        for (hours, why) in [(Some(&Hours::new()), TOO_LITTLE), (None, NOT_ANSWERED)] {
+            let nothing = told(0.040, 30.0, hours);
+            assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(why)));
+        }
+    }
 }

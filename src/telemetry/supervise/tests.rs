@@ -1,5 +1,7 @@
 //! Tests of the supervisor with failing loops.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::sync::Notify;
 
 use super::*;
@@ -28,6 +30,31 @@ async fn until(supervisor: &Supervisor, wished: impl Fn(&Option<String>) -> bool
         }
     };
     tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_loop_that_panics_is_restarted_and_counted() {
+    let stop = CancellationToken::new();
+    let supervisor = supervisor(&stop);
+    let (runs, third) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let make = {
+        let (runs, third, stop) = (Arc::clone(&runs), Arc::clone(&third), stop.clone());
+        move || {
+            let (runs, third, stop) = (Arc::clone(&runs), Arc::clone(&third), stop.clone());
+            async move {
+                assert!(runs.fetch_add(1, Ordering::SeqCst) >= 2, "not yet");
+                third.notify_one();
+                stop.cancelled().await;
+            }
+        }
+    };
+    let supervised = tokio::spawn(supervisor.keep("diagnose", LONG, make));
+    third.notified().await;
+    let page = supervisor.metrics.page();
+    assert!(page.contains("llm_diagnose_loop_restarts_total{result=\"diagnose\"} 2"), "{page}");
+    stop.cancel();
+    supervised.await.unwrap();
+    assert_eq!((runs.load(Ordering::SeqCst), supervisor.loops()), (3, vec![("diagnose", None)]));
 }
 
 #[tokio::test]
