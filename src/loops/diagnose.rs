@@ -26,8 +26,8 @@ const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The pauses before a degraded diagnosis is repeated.
 pub(super) const RETRY: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(120) };
-/// The shortest pause, before one whose Prometheus is about to be asked again.
-const SOONEST_RETRY: Duration = Duration::from_secs(1);
+/// The time after which the outcome of a probe of Prometheus is looked at.
+const PROBED_WITHIN: Duration = Duration::from_secs(2);
 
 /// About the number of diagnoses that start within [`FLOOD_STEP`] while webhooks come in: a flood is stored first.
 const FLOOD_MOST: usize = 32;
@@ -150,12 +150,13 @@ async fn process(service: &Service, id: &str, tries: u32) {
     }
 }
 
-/// Returns the time until a degraded diagnosis is repeated: its own pause, or what is left of that of its Prometheus.
+/// Returns the time until a degraded diagnosis is repeated: its own pause, or the time until its Prometheus was probed.
 fn retry_in(service: &Service, incident: &Incident, tries: u32) -> Duration {
     let pause = RETRY.pause(tries);
     let prometheus = choose(&service.prometheus, &incident.alerts);
-    let asked_again = prometheus.and_then(Prometheus::pause_left);
-    asked_again.map_or(pause, |left| pause.min(left.max(SOONEST_RETRY)))
+    // At the very end of the server's pause its probe would still be under way.
+    let probed = prometheus.and_then(Prometheus::pause_left).map(|left| left + PROBED_WITHIN);
+    probed.map_or(pause, |probed| pause.min(probed))
 }
 
 /// Queries the impact of an incident that is over.

@@ -128,10 +128,10 @@ impl Gate {
         lock(&self.circuit).pause.is_some()
     }
 
-    /// Returns the time until the server is asked again; `None` if it is asked, or a probe asks it now.
+    /// Returns the time until a probe asks the server again: zero while one does, `None` if queries are sent.
     pub(super) fn pause_left(&self) -> Option<Duration> {
         let (until, _) = lock(&self.circuit).pause?;
-        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+        Some(until.saturating_duration_since(Instant::now()))
     }
 
     /// Returns the number of queries that were not sent.

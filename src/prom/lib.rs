@@ -334,7 +334,7 @@ impl Prometheus {
         let memory = AnswerMemory::with(CHECK_BYTES);
         let ask = async {
             while let Err(shut) = self.gate.pass() {
-                let pause = self.gate.pause_left().unwrap_or(PROBED_WITHIN);
+                let pause = self.gate.pause_left().unwrap_or_default().max(PROBED_WITHIN);
                 if Instant::now() + pause >= deadline {
                     return Err(shut);
                 }

@@ -52,7 +52,7 @@ impl Prometheus {
         &self.gate.server
     }
 
-    /// Returns the time until a server that does not answer is asked again; `None` if it is asked now.
+    /// Returns the time until a probe asks a server that does not answer: zero while one does, `None` if queries are sent.
     pub fn pause_left(&self) -> Option<Duration> {
         self.gate.pause_left()
     }

@@ -355,6 +355,19 @@ fn pauses_double_to_a_quarter_of_a_minute_and_only_the_servers_own_failures_coun
 }
 
 #[tokio::test]
+async fn a_probe_under_way_is_no_server_that_is_asked() {
+    let server = Server::start(|_| PAGE).await;
+    let [client] = server.clients(["a"], CircuitLimits { probe: 3 * SOON, ..quick() });
+    assert_eq!(client.pause_left(), None);
+    shut(&client).await;
+    server.turns(|_| Reply::Holds);
+    until("the next probe", || server.running() == 1).await;
+    assert_eq!(client.pause_left(), Some(Duration::ZERO));
+    server.turns(|_| OK);
+    until("the closed circuit", || client.pause_left().is_none()).await;
+}
+
+#[tokio::test]
 async fn a_probe_ends_with_the_last_client_of_its_server() {
     let server = Server::start(|asked| if asked.is_probe { Reply::Holds } else { PAGE }).await;
     let [client] = server.clients(["a"], CircuitLimits { probe: 3 * SOON, ..quick() });

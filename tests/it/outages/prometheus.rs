@@ -31,7 +31,7 @@ async fn a_prometheus_that_many_share_is_told_once_and_diagnoses_go_on_when_it_i
     let open = format!("llm_diagnose_prometheus_circuit_open{{server=\"{server}\"}}");
     // A service that is busy gives an empty page.
     let is = async |metric: &str, is_met: fn(f64) -> bool| {
-        until(SOON, async || value(&run.metrics().await, metric), |value| value.is_some_and(is_met)).await
+        until(2 * SOON, async || value(&run.metrics().await, metric), |value| value.is_some_and(is_met)).await
     };
     is(&open, |value| value == 0.0).await;
     // No answer is about others, so eight are asked.
@@ -56,8 +56,9 @@ async fn a_prometheus_that_many_share_is_told_once_and_diagnoses_go_on_when_it_i
     assert!(!page.contains("hidden") && !ready.to_string().contains("hidden"), "{page}");
 
     prometheus.restart().await.unwrap();
+    // The longest pause is most of one `SOON`, and the diagnosis follows its end.
+    is(&open, |value| value == 0.0).await;
     run.wait_for(CHANNEL, |text| !text.contains("cannot be reached") && text.contains("no serving engine was found"))
         .await;
-    is(&open, |value| value == 0.0).await;
     until(SOON, async || readiness(&run).await, |ready| is_ok(ready, 0)).await;
 }
