@@ -8,8 +8,7 @@ use knowledge::playbook::LogRank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::forms::{QUOTED, has};
-use super::line::CHARS;
+use super::forms::{CHARS, QUOTED, has};
 use super::moment::{LogTime, without_year};
 use super::record::Records;
 use super::unknown_line::UnknownLine;
@@ -50,6 +49,8 @@ pub(super) struct Errors {
     records: Records,
     /// The first traceback that ends before its exception.
     cut: Option<UnknownLine>,
+    /// The innermost exceptions of records of which another line is explained, by that line.
+    pub(super) explained: BTreeMap<u64, UnknownLine>,
     shapes: BTreeMap<String, UnknownLine>,
 }
 
@@ -83,6 +84,12 @@ impl Errors {
     fn add(&mut self, mut failure: UnknownLine) {
         if failure.cut {
             self.cut.get_or_insert(failure);
+            return;
+        }
+        if let Some(line) = failure.explained_by {
+            if self.explained.len() < SHAPES {
+                self.explained.insert(line, failure);
+            }
             return;
         }
         self.count += 1;
@@ -125,6 +132,13 @@ impl Errors {
         placed.iter().for_each(|(one, _)| self.count -= one.count);
         self.shapes.retain(|_, one| !placed.iter().any(|(placed, _)| placed.line == one.line));
         placed
+    }
+
+    /// Drops the errors after a line that repeat its message.
+    pub(super) fn drop_repeated(&mut self, line: u64, message: &str) {
+        let is_new = |one: &UnknownLine| one.line <= line || !one.said.contains(message);
+        self.count -= self.shapes.values().filter(|one| !is_new(one)).map(|one| one.count).sum::<u64>();
+        self.shapes.retain(|_, one| is_new(one));
     }
 
     /// Returns the summary; `failed` is the line and the time of the first known failure, and whether it is a root error.

@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::line::CHARS;
+/// Maximum characters of a quoted text.
+pub(super) const CHARS: usize = 400;
 
 /// A frame of a Python traceback: the file and the line number.
 static FRAME: LazyLock<Option<Regex>> =
@@ -31,6 +32,14 @@ pub(super) static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\bSXid \(|\bNCCL WARN |\*ERROR\*|GGML_ASSERT\(|CUDA error|HIP error|hipError[A-Z]|cudaError[A-Z]",
     ];
     Regex::new(&forms.join("|")).ok()
+});
+
+/// Reports of the kernel, which begin like the level of a program.
+pub(super) static KERNEL_REPORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"^(?:WARNING: CPU: \d|BUG: |Oops\b|general protection fault|(?:rcu: )?INFO: (?:task \S+ blocked|rcu_\w+ ))",
+    )
+    .ok()
 });
 
 /// Words of failures, for lines without a level.
@@ -76,6 +85,18 @@ pub(super) fn quotes(body: &str) -> bool {
     has(&QUOTES, body)
 }
 
+/// A line below the panic of a Go program: the signal, a goroutine, a function, or its place.
+pub(super) static GOROUTINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:\[signal |goroutine \d+ |created by |[\w./*()\[\]{}-]+\(.*\)$|\s+/\S+\.go:\d+)").ok()
+});
+
+/// Returns the place in a line below a panic, unless it is in Go's own library.
+pub(super) fn go_frame(body: &str) -> Option<String> {
+    let place = body.trim_start().starts_with('/').then(|| body.split_whitespace().next())??;
+    let path: Vec<&str> = place.rsplit('/').take(2).collect();
+    (!place.contains("/src/runtime/")).then(|| path.into_iter().rev().collect::<Vec<_>>().join("/"))
+}
+
 /// Returns true if a text has the form; false if the form could not be compiled.
 pub(super) fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
@@ -96,6 +117,9 @@ pub(super) static PEER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ];
     Regex::new(&forms.join("|")).ok()
 });
+
+/// An exception that quotes another process's: its class stands in brackets, and its traceback follows.
+pub(super) static OF_ANOTHER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\w.]+\([A-Za-z_]\w*\): ").ok());
 
 /// Returns true for the marks that Python sets below a piece of code.
 pub(super) fn is_caret(body: &str) -> bool {
@@ -133,8 +157,19 @@ pub(super) fn frame(body: &str) -> Option<String> {
     Some(format!("{}:{}", path.into_iter().rev().collect::<Vec<_>>().join("/"), &parts[2]))
 }
 
-/// Returns a text on one line, truncated.
+/// Returns a text on one line, shortened.
 pub(super) fn printable(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
-    spaced.filter(|c| !c.is_control()).take(CHARS).collect()
+    shortened(&spaced.filter(|c| !c.is_control()).collect::<String>(), CHARS)
+}
+
+/// Returns a text of at most so many characters, without its middle: the reason often stands at the end.
+pub fn shortened(text: &str, most: usize) -> String {
+    let (count, end) = (text.chars().count(), most * 2 / 5);
+    if count <= most {
+        return text.to_owned();
+    }
+    let [start, end] =
+        [text.chars().take(most - end - 1).collect::<String>(), text.chars().skip(count - end).collect()];
+    format!("{start}…{end}")
 }

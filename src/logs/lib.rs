@@ -24,6 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use errors::UnclassifiedErrors;
+pub use forms::shortened;
 use knowledge::playbook::{Direction, LogRank, LogStage};
 use knowledge::signal::Unit;
 pub use log::{HEAD_BYTES, Log, joined};
@@ -120,7 +121,7 @@ pub struct LogMatch {
     pub last: Option<String>,
     /// The first line, truncated.
     pub text: String,
-    /// The error, if the finding explains it by its place alone: no text says what it means.
+    /// The exception, if no text says what it means: the finding explains its place, or another line of its record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<UnknownLine>,
     /// The reference of the finding.

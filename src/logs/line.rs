@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::forms::{KERNEL_REPORT, has};
+
 /// Maximum wrappers of one line, and maximum parts of a header.
 const WRAPPERS: usize = 4;
 const HEADER_PARTS: usize = 12;
@@ -151,6 +153,10 @@ impl<'a> LogLine<'a> {
         let mut rest: &str = &self.text;
         let mut level = None;
         for _ in 0..HEADER_PARTS {
+            if has(&KERNEL_REPORT, rest) {
+                level = Some(LineLevel::Error);
+                break;
+            }
             let Some(part) = HEADER.as_ref().and_then(|header| header.captures(rest)) else { break };
             let group = |name: &str| part.name(name).map(|group| group.as_str());
             // A launcher logs the lines of its child as its own; in an error the module tells.
@@ -276,6 +282,3 @@ fn logfmt(text: &str) -> Option<String> {
             .join(": "),
     )
 }
-
-/// Maximum characters of a quoted text.
-pub(super) const CHARS: usize = 300;

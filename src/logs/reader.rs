@@ -17,6 +17,9 @@ use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, UnknownLi
 use knowledge::playbook::{LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
 use knowledge::signal::Unit;
 
+/// Minimum length of a message by which another line is known to repeat it.
+const MESSAGE: usize = 24;
+
 /// A line-by-line analyser of a log.
 #[derive(Debug)]
 pub struct LogReader<'a> {
@@ -102,6 +105,8 @@ impl<'a> LogReader<'a> {
         for (of, text) in self.patterns.of(line) {
             match text {
                 // A line may quote another engine; its own name stands first.
+                // A pod may be named after its engine.
+                PatternMeaning::Known(_) if is_quote && !self.patterns.anywhere(of) => {}
                 PatternMeaning::Known(known) => {
                     let at = line.find(known).map(|at| (at, of));
                     written_by = written_by.into_iter().chain(at).min();
@@ -215,6 +220,17 @@ impl<'a> LogReader<'a> {
         }
     }
 
+    /// Tells the innermost exceptions of records that findings explain by another line.
+    fn add_innermost(&mut self) {
+        for tally in self.tallies.values_mut().filter(|tally| tally.finding.rank <= LogRank::Sign) {
+            let Some(raised) = self.errors.explained.get(&tally.line) else { continue };
+            let message = raised.said.split_once(": ").map_or(raised.said.as_str(), |(_, message)| message);
+            if raised.place.is_some() || !tally.text.contains(message) {
+                tally.raised.get_or_insert_with(|| raised.clone());
+            }
+        }
+    }
+
     /// Explains errors that no text explains by the part of the program that raised them.
     fn explain_by_place(&mut self, engine: Option<&'a str>) {
         let patterns = self.patterns;
@@ -248,9 +264,12 @@ impl<'a> LogReader<'a> {
 
     /// Returns the analysis.
     pub fn finish(mut self) -> LogAnalysis {
-        let (engine, ambiguous) = self.engine_or_finder();
-        self.settle(engine);
-        self.explain_by_place(engine);
+        let recognised = self.engine_or_finder();
+        self.settle(recognised.0);
+        self.explain_by_place(recognised.0);
+        self.add_innermost();
+        // Frames tell the engine too.
+        let (engine, ambiguous) = if recognised.0.is_some() { recognised } else { self.engine_or_finder() };
         let own = || self.tallies.iter().filter(|((of, _), _)| Some(*of) == engine);
         let own_ids: BTreeSet<&str> = own().map(|((_, id), _)| *id).collect();
         let own_lines: BTreeSet<u64> = own().map(|(_, tally)| tally.line).collect();
@@ -284,6 +303,12 @@ impl<'a> LogReader<'a> {
             numbers.sort_by_key(|summary| order.iter().position(|name| *name == summary.name));
             numbers
         };
+        for root in findings.iter().filter(|found| found.rank == LogRank::Root) {
+            let message = root.text.split_once(": ").map(|(_, message)| message);
+            if let Some(message) = message.filter(|message| message.len() >= MESSAGE) {
+                self.errors.drop_repeated(root.line, message);
+            }
+        }
         let root = story::root(&findings);
         let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
         // A warning is the root only where no error stands.

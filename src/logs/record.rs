@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use knowledge::playbook::LogRank;
 
 use super::forms::{
-    CALM, DISCONNECTED, ENDED, NATIVE_FRAME, PEER, QUOTED, STRONG, SUSPECT, WARNING, WEAK, class, exception, frame,
-    has, is_caret, is_flat, package, printable,
+    CALM, DISCONNECTED, ENDED, GOROUTINE, NATIVE_FRAME, OF_ANOTHER, PEER, QUOTED, STRONG, SUSPECT, WARNING, WEAK,
+    class, exception, frame, go_frame, has, is_caret, is_flat, package, printable,
 };
 use super::line::{LineLevel, LogLine};
 use super::moment::LogTime;
@@ -61,6 +61,8 @@ struct Record {
     piece: Option<UnknownLine>,
     /// True if a finding explains one of its lines.
     explained: bool,
+    /// The line of the first exception that a finding explains, after the innermost one.
+    explained_by: Option<u64>,
     /// The header of its last line.
     last_header: String,
     /// Number of lines after the exception.
@@ -172,7 +174,9 @@ impl Record {
         if !self.traced {
             let Some((header, _)) = &mut self.header else { return false };
             let bare = line.header.is_empty();
-            if body.starts_with(TRACEBACK) || frame(body).is_some() {
+            if header.said.starts_with("panic: ") && has(&GOROUTINE, &line.text) {
+                header.place = header.place.take().or_else(|| go_frame(&line.text));
+            } else if body.starts_with(TRACEBACK) || frame(body).is_some() {
                 (self.traced, self.inside, self.frame, self.flat) = (true, true, self.add_frame(body), is_flat(body));
             } else if bare
                 && header.said.contains(" panicked at")
@@ -255,8 +259,11 @@ impl Record {
                     && !has(&PEER, &inner.said)
                     && has(&PEER, &raised.said)
             });
-            if names_peer || self.innermost.is_none() {
+            let is_wrapper = self.innermost.as_ref().is_none_or(|(inner, _)| has(&OF_ANOTHER, &inner.said));
+            if names_peer || is_wrapper {
                 self.innermost = Some((raised, known));
+            } else if known.is_some_and(|rank| rank <= LogRank::Sign) {
+                self.explained_by.get_or_insert(raised.line);
             }
             self.inside = false;
             self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
@@ -311,14 +318,22 @@ impl Record {
     fn end(self) -> Option<UnknownLine> {
         let (header, of_header) = self.header.unzip();
         let of_header = of_header.flatten();
+        let of_thread = header.as_ref().is_some_and(|header| header.said.starts_with("Exception in thread "));
         if self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
-            return None;
+            let header = header.filter(|_| of_header.is_some_and(|rank| rank <= LogRank::Sign));
+            let explained_by = self.explained_by.or(header.as_ref().map(|header| header.line))?;
+            let innermost = self.innermost.map(|(raised, known)| (known.is_none(), raised));
+            // A header whose message or place stands in the lines below it.
+            let goes_on = |header: &UnknownLine| header.place.is_some() || !header.text.contains(&header.said);
+            let raised = innermost.or(header.map(|header| (goes_on(&header), header)));
+            let (_, raised) = raised.filter(|(is_unexplained, _)| *is_unexplained)?;
+            return Some(UnknownLine { explained_by: Some(explained_by), of_thread, ..raised });
         }
         let fatal = of_header == Some(LogRank::Secondary);
         let indented = self.indented.filter(|_| header.is_none()).or(self.piece).map(|raised| (raised, None));
         match self.innermost.or(indented) {
             Some((_, Some(_))) => None,
-            Some((raised, None)) => Some(UnknownLine { fatal, ..raised }),
+            Some((raised, None)) => Some(UnknownLine { fatal, of_thread, ..raised }),
             None if header.is_none() => {
                 self.last_frame.map(|frame| UnknownLine { cut: true, place: self.frame, ..frame })
             }

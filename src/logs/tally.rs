@@ -49,8 +49,8 @@ pub(super) struct Tally<'a> {
     pub(super) line: u64,
     first: Option<LogTime>,
     last: Option<LogTime>,
-    text: String,
-    /// The error, if the finding explains it by its place alone.
+    pub(super) text: String,
+    /// The exception, if the finding explains its place or another line of its record.
     pub(super) raised: Option<UnknownLine>,
     pub(super) lately: VecDeque<Timestamp>,
     /// The line from which on they are too many to be harmless.

@@ -25,6 +25,9 @@ pub struct UnknownLine {
     /// True if the process ended of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fatal: bool,
+    /// True if a thread of a Python program ended of it, which leaves the process alive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_thread: bool,
     /// True if it did no harm: its process went on to serve, or had been told to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
@@ -44,4 +47,7 @@ pub struct UnknownLine {
     /// True if it is a traceback that ends before its exception.
     #[serde(skip)]
     pub(super) cut: bool,
+    /// The line of the same record that a finding explains: an exception that followed from it, or the header.
+    #[serde(skip)]
+    pub(super) explained_by: Option<u64>,
 }

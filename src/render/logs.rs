@@ -93,7 +93,7 @@ fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
         }
         LogEvent::Known(found) => title(found, words),
         LogEvent::Unknown(unknown) => {
-            let said: String = unknown.said.chars().take(SAID).collect();
+            let said = logs::shortened(&unknown.said, SAID);
             let place = unknown.place.clone().unwrap_or_default();
             let pieces = [("said", said.into()), ("placed", place.len().into()), ("place", place.into())];
             words.text("logs-unknown-said", &pieces)
@@ -101,10 +101,10 @@ fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
     }
 }
 
-/// Returns the title of a finding, with the error that it explains by its place alone.
+/// Returns the title of a finding, with the exception whose text nothing explains.
 fn title(found: &LogMatch, words: &Phrases) -> String {
     let Some(raised) = &found.raised else { return found.title.clone() };
-    let said: String = raised.said.trim_end_matches(['.', ':']).chars().take(SAID).collect();
+    let said = logs::shortened(raised.said.trim_end_matches(['.', ':']), SAID);
     let place = raised.place.clone().unwrap_or_default();
     let pieces = [("title", found.title.as_str().into()), ("said", said.into())];
     words.text("logs-by-place", &[&pieces[..], &[("placed", place.len().into()), ("place", place.into())]].concat())
@@ -162,14 +162,21 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         parts.extend(about.into_iter().map(Block::Paragraph));
     }
     let story = report.story();
-    let began = story.iter().flat_map(|event| match event {
-        LogEvent::Unknown(one) => {
-            let raised = one.place.iter().map(|place| words.line("logs-raised", &[("place", place.as_str().into())]));
-            [place(one.line, one.first.as_deref(), &one.text, words)].into_iter().chain(raised).collect::<Vec<_>>()
-        }
-        LogEvent::Known(one) => {
-            vec![place(one.line, one.first.as_deref(), &one.text, words), Line::default().plain(one.meaning.clone())]
-        }
+    let has_ended = report.findings.iter().any(|found| found.rank == LogRank::Secondary);
+    let began = story.iter().flat_map(|event| {
+        let (line, first, text, unexplained) = match event {
+            LogEvent::Unknown(one) => (one.line, &one.first, &one.text, Some(*one)),
+            LogEvent::Known(one) => (one.line, &one.first, &one.text, one.raised.as_ref()),
+        };
+        let meaning = match event {
+            LogEvent::Unknown(one) => {
+                one.place.as_ref().map(|place| words.line("logs-raised", &[("place", place.as_str().into())]))
+            }
+            LogEvent::Known(one) => Some(Line::default().plain(one.meaning.clone())),
+        };
+        let is_alive = !has_ended && unexplained.is_some_and(|one| one.of_thread);
+        let of_thread = is_alive.then(|| words.line("logs-thread-ended", &[]));
+        [Some(place(line, first.as_deref(), text, words)), meaning, of_thread].into_iter().flatten()
     });
     parts.push(Block::Section(title("logs-first-root"), began.collect()));
     let action = |event: &LogEvent<'_>| match event {

@@ -40,6 +40,7 @@ mod generated;
 mod harness;
 mod health;
 mod init;
+mod innermost_errors;
 mod kills;
 mod kubernetes;
 mod large_groups;

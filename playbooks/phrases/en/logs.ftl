@@ -49,6 +49,7 @@ logs-span-untimed = { $lines ->
   }
 logs-first-root = It began here
 logs-raised = Raised in { $place }.
+logs-thread-ended = Only a thread ended. The process may go on and answer its health checks while requests hang; restart it if they do.
 logs-order = The first error of each log, in order
 logs-in-turn = { $timed ->
     [0] {""}
