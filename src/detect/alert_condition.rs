@@ -19,6 +19,8 @@ use prom::Prometheus;
 const LENGTH: usize = 4_000;
 const SELECTORS: usize = 8;
 const SERIES: usize = 50;
+/// The time before an incident whose median is the usual value of an expression, and the step of its values.
+const USUAL: &str = "6h:10m";
 
 /// Returns a request whose scope has the dimensions that its alerts' expressions select and its labels lack: a rule that
 /// sums over a pool loses the pool's labels, `sum(rate(vllm:…{namespace="llm"}[5m]))`. A dimension counts if all selectors
@@ -67,8 +69,15 @@ pub async fn condition(
         };
         let own: Vec<f64> = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value).collect();
         if let [first, ..] = own.as_slice() {
-            let value = Some(*first).filter(|_| own.len() == 1 && rows.len() < SERIES && compares(&expr));
-            return (Some(ConditionFound { holds: true, value }), queries);
+            let compared = compared(&expr).filter(|_| own.len() == 1 && rows.len() < SERIES);
+            let usual = match compared {
+                Some(compared) => {
+                    queries += 1;
+                    usual(prometheus, request, condition, compared, deadline).await
+                }
+                None => None,
+            };
+            return (Some(ConditionFound { holds: true, value: compared.map(|_| *first), usual }), queries);
         }
         if rows.is_empty() && gone {
             queries += 1;
@@ -77,7 +86,22 @@ pub async fn condition(
             gone = false;
         }
     }
-    (gone.then_some(ConditionFound { holds: false, value: None }), queries)
+    (gone.then_some(ConditionFound { holds: false, value: None, usual: None }), queries)
+}
+
+/// Returns the median of an expression in the hours before the incident, if one series of it may be the alert's.
+async fn usual(
+    prometheus: &Prometheus,
+    request: &Request,
+    condition: &AlertCondition,
+    compared: &Expr,
+    deadline: Instant,
+) -> Option<f64> {
+    let query = format!("topk({SERIES}, quantile_over_time(0.5, ({compared})[{USUAL}]))");
+    let rows = prometheus.query(&query, request.since.unwrap_or(request.at), deadline).await.ok()?;
+    let mut own = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value);
+    let is_whole = rows.incomplete().is_none() && rows.len() < SERIES;
+    own.next().filter(|value| is_whole && value.is_finite() && own.next().is_none())
 }
 
 /// Parses an expression that is small enough to be evaluated, and selects series by their names.
@@ -116,15 +140,18 @@ fn equal(selector: &VectorSelector) -> Labels {
     equal.map(|matcher| (matcher.name.clone(), matcher.value.clone())).collect()
 }
 
-/// Returns true if an expression's value is the one that it compares.
-fn compares(expr: &Expr) -> bool {
+/// Returns what an expression compares with a number, and whose value is its own.
+fn compared(expr: &Expr) -> Option<&Expr> {
     match expr {
-        Expr::Paren(inner) => compares(&inner.expr),
-        Expr::Binary(of) => {
-            let is_number = [&of.lhs, &of.rhs].iter().any(|side| side.value_type() == ValueType::Scalar);
-            is_number && of.op.is_comparison_operator() && !of.return_bool()
+        Expr::Paren(inner) => compared(&inner.expr),
+        Expr::Binary(of) if of.op.is_comparison_operator() && !of.return_bool() => {
+            match [&of.lhs, &of.rhs].map(|side| side.value_type()) {
+                [_, ValueType::Scalar] => Some(&of.lhs),
+                [ValueType::Scalar, _] => Some(&of.rhs),
+                _ => None,
+            }
         }
-        _ => false,
+        _ => None,
     }
 }
 

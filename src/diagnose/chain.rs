@@ -83,7 +83,14 @@ pub async fn diagnose_early(
     let of_pool = Box::pin(of_pool(library, sources, requested.clone(), queries + asked, true, early));
     let (diagnosis, (condition, evaluated)) = join(of_pool, of_alerts).await;
     let took_seconds = sources.started.elapsed().as_secs_f64();
-    Diagnosis { condition, queries: diagnosis.queries + evaluated, took_seconds, ..diagnosis }
+    let mut symptom = diagnosis.symptom;
+    if condition.is_some_and(|found| found.is_new())
+        && symptom.playbook.is_empty()
+        && symptom.verdict == SymptomVerdict::Absent
+    {
+        "no known symptom is abnormal".clone_into(&mut symptom.title);
+    }
+    Diagnosis { symptom, condition, queries: diagnosis.queries + evaluated, took_seconds, ..diagnosis }
 }
 
 /// Diagnoses a request with its playbook; `queries` were sent before, and one that `splits` may be about several pools.

@@ -167,7 +167,7 @@ fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_an
     let own = ("namespace", namespace.as_str());
     let (found, said) = asked("vllm:num_requests_running < 0", &[own]);
     let own = Some(own);
-    assert_eq!(found, Some(ConditionFound { holds: false, value: None }));
+    assert_eq!(found, Some(ConditionFound { holds: false, value: None, usual: None }));
     assert!(
         said.contains("The alert's own expression does not hold at this time.") && !said.contains("may have ended")
     );

@@ -61,7 +61,10 @@ budget-left = { $left } left
 budget-none-left = nothing left, { $used } is spent
 symptom-absent = **Not confirmed**: { $facts } — it may have ended, or the alert is stricter than this check.
 symptom-absent-only = **Not confirmed**: { $facts }.
-condition-value = The alert's own expression holds at this time; its value is { $value }.
+condition-value = The alert's own expression holds at this time; its value is { $value }{ $known ->
+    [0] {""}
+   *[other] , in the middle of the six hours before it was { $usual }
+ }.
 condition-holds = The alert's own expression holds at this time.
 condition-gone = The alert's own expression does not hold at this time.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
@@ -103,6 +106,11 @@ screened-quiet =
     { $n ->
         [one] Nothing is abnormal in this pool: one symptom was checked.
        *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
+    }
+screened-unknown-change =
+    { $n ->
+        [one] **The alert's own value has changed**, and the one symptom of this pool that was checked does not show why.
+       *[other] **The alert's own value has changed**, and none of the { $n } symptoms of this pool that were checked shows why.
     }
 alert-unknown = No playbook knows this alert.
 screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
