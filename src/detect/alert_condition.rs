@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::value::ValueType;
-use promql_parser::parser::{Expr, VectorSelector};
+use promql_parser::parser::{BinaryExpr, Expr, VectorSelector};
 
+use findings::observation::median;
 use findings::scope::{DIMENSIONS, REPLICA_LABELS, Scope, is_reported_by};
 use findings::{AlertCondition, ConditionFound, Request};
+use futures::future::join_all;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::promql::{parse, visit_selectors};
@@ -19,8 +21,9 @@ use prom::Prometheus;
 const LENGTH: usize = 4_000;
 const SELECTORS: usize = 8;
 const SERIES: usize = 50;
-/// The time before an incident whose median is the usual value of an expression, and the step of its values.
-const USUAL: &str = "6h:10m";
+/// The times before an incident at which an expression has its usual value.
+const USUAL: [Duration; 3] =
+    [Duration::from_secs(3_600), Duration::from_secs(3 * 3_600), Duration::from_secs(6 * 3_600)];
 
 /// Returns a request whose scope has the dimensions that its alerts' expressions select and its labels lack: a rule that
 /// sums over a pool loses the pool's labels, `sum(rate(vllm:…{namespace="llm"}[5m]))`. A dimension counts if all selectors
@@ -70,14 +73,14 @@ pub async fn condition(
         let own: Vec<f64> = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value).collect();
         if let [first, ..] = own.as_slice() {
             let compared = compared(&expr).filter(|_| own.len() == 1 && rows.len() < SERIES);
-            let usual = match compared {
-                Some(compared) => {
-                    queries += 1;
-                    usual(prometheus, request, condition, compared, deadline).await
-                }
-                None => None,
+            let Some((side, comparison)) = compared else {
+                return (Some(ConditionFound { holds: true, value: None, usual: None, is_new: false }), queries);
             };
-            return (Some(ConditionFound { holds: true, value: compared.map(|_| *first), usual }), queries);
+            queries += USUAL.len();
+            let usual = usual(prometheus, request, condition, side, deadline).await;
+            let held = usual.and_then(|usual| holds_for(usual, comparison));
+            let is_new = held == Some(false) && !is_counter(side);
+            return (Some(ConditionFound { holds: true, value: Some(*first), usual, is_new }), queries);
         }
         if rows.is_empty() && gone {
             queries += 1;
@@ -86,22 +89,36 @@ pub async fn condition(
             gone = false;
         }
     }
-    (gone.then_some(ConditionFound { holds: false, value: None, usual: None }), queries)
+    (gone.then_some(ConditionFound { holds: false, value: None, usual: None, is_new: false }), queries)
 }
 
-/// Returns the median of an expression in the hours before the incident, if one series of it may be the alert's.
+/// Returns the median of an expression's values before the incident, if most of the moments have one series of the alert's.
 async fn usual(
     prometheus: &Prometheus,
     request: &Request,
     condition: &AlertCondition,
-    compared: &Expr,
+    side: &Expr,
     deadline: Instant,
 ) -> Option<f64> {
-    let query = format!("topk({SERIES}, quantile_over_time(0.5, ({compared})[{USUAL}]))");
-    let rows = prometheus.query(&query, request.since.unwrap_or(request.at), deadline).await.ok()?;
-    let mut own = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value);
-    let is_whole = rows.incomplete().is_none() && rows.len() < SERIES;
-    own.next().filter(|value| is_whole && value.is_finite() && own.next().is_none())
+    let query = format!("topk({SERIES}, {side})");
+    let since = request.since.unwrap_or(request.at);
+    let moments = join_all(USUAL.map(async |before| {
+        let rows = prometheus.query(&query, since.checked_sub(before).ok()?, deadline).await.ok()?;
+        let mut own = rows.iter().filter(|row| condition.may_be_of(&row.labels)).map(|row| row.value);
+        let is_whole = rows.incomplete().is_none() && rows.len() < SERIES;
+        own.next().filter(|value| is_whole && value.is_finite() && own.next().is_none())
+    }));
+    let mut values: Vec<f64> = moments.await.into_iter().flatten().collect();
+    if values.len() * 2 > USUAL.len() { median(&mut values) } else { None }
+}
+
+/// Returns true for a counter alone, which is larger than before on every day.
+fn is_counter(side: &Expr) -> bool {
+    let name = match side {
+        Expr::VectorSelector(selector) => selector.name.as_deref().unwrap_or_default(),
+        _ => return false,
+    };
+    ["_total", "_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end))
 }
 
 /// Parses an expression that is small enough to be evaluated, and selects series by their names.
@@ -140,17 +157,32 @@ fn equal(selector: &VectorSelector) -> Labels {
     equal.map(|matcher| (matcher.name.clone(), matcher.value.clone())).collect()
 }
 
-/// Returns what an expression compares with a number, and whose value is its own.
-fn compared(expr: &Expr) -> Option<&Expr> {
+/// Returns the side of an expression that is compared with a number, and the comparison.
+fn compared(expr: &Expr) -> Option<(&Expr, &BinaryExpr)> {
     match expr {
         Expr::Paren(inner) => compared(&inner.expr),
         Expr::Binary(of) if of.op.is_comparison_operator() && !of.return_bool() => {
             match [&of.lhs, &of.rhs].map(|side| side.value_type()) {
-                [_, ValueType::Scalar] => Some(&of.lhs),
-                [ValueType::Scalar, _] => Some(&of.rhs),
+                [_, ValueType::Scalar] => Some((&of.lhs, of)),
+                [ValueType::Scalar, _] => Some((&of.rhs, of)),
                 _ => None,
             }
         }
+        _ => None,
+    }
+}
+
+/// Returns true if a comparison with a number on its right holds for another value.
+fn holds_for(value: f64, comparison: &BinaryExpr) -> Option<bool> {
+    let Expr::NumberLiteral(number) = comparison.rhs.as_ref() else { return None };
+    let order = value.partial_cmp(&number.val)?;
+    match comparison.op.to_string().as_str() {
+        ">" => Some(order.is_gt()),
+        ">=" => Some(order.is_ge()),
+        "<" => Some(order.is_lt()),
+        "<=" => Some(order.is_le()),
+        "==" => Some(order.is_eq()),
+        "!=" => Some(order.is_ne()),
         _ => None,
     }
 }

@@ -84,7 +84,7 @@ pub async fn diagnose_early(
     let (diagnosis, (condition, evaluated)) = join(of_pool, of_alerts).await;
     let took_seconds = sources.started.elapsed().as_secs_f64();
     let mut symptom = diagnosis.symptom;
-    if condition.is_some_and(|found| found.is_new())
+    if condition.is_some_and(|found| found.is_new)
         && symptom.playbook.is_empty()
         && symptom.verdict == SymptomVerdict::Absent
     {

@@ -54,14 +54,10 @@ pub struct ConditionFound {
     /// The value of the only series, if the expression compares it with a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Its median in the hours before the incident.
+    /// Its usual value, the median of three moments in the hours before the incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usual: Option<f64>,
-}
-
-impl ConditionFound {
-    /// Returns true if the value is known to be another one than usual: either is less than half of the other.
-    pub fn is_new(&self) -> bool {
-        self.value.zip(self.usual).is_some_and(|(now, usual)| (now - usual).abs() > now.abs().max(usual.abs()) / 2.0)
-    }
+    /// True if the expression would not hold with the usual value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_new: bool,
 }

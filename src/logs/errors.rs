@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use knowledge::playbook::LogRank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,9 +135,13 @@ impl Errors {
         placed
     }
 
-    /// Drops the errors after a line that repeat its message.
-    pub(super) fn drop_repeated(&mut self, line: u64, message: &str) {
-        let is_new = |one: &UnknownLine| one.line <= line || !one.said.contains(message);
+    /// Drops the errors soon after a line that repeat its message.
+    pub(super) fn drop_repeated(&mut self, (line, at): (u64, Option<Timestamp>), message: &str) {
+        let is_near = |one: &UnknownLine| match at.zip(one.at) {
+            Some((root, at)) => knowledge::clock::between(root, at) <= SAME_FAULT_WITHIN,
+            None => one.line <= line + LEADS_WITHIN_LINES,
+        };
+        let is_new = |one: &UnknownLine| one.line <= line || !is_near(one) || !one.said.contains(message);
         self.count -= self.shapes.values().filter(|one| !is_new(one)).map(|one| one.count).sum::<u64>();
         self.shapes.retain(|_, one| is_new(one));
     }

@@ -37,7 +37,7 @@ pub(super) static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Reports of the kernel, which begin like the level of a program.
 pub(super) static KERNEL_REPORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"^(?:WARNING: CPU: \d|BUG: |Oops\b|general protection fault|(?:rcu: )?INFO: (?:task \S+ blocked|rcu_\w+ ))",
+        r"^(?:WARNING: CPU: \d|BUG: |Oops: |general protection fault|(?:rcu: )?INFO: (?:task \S+ blocked|rcu_\w+ ))",
     )
     .ok()
 });
@@ -94,7 +94,7 @@ pub(super) static GOROUTINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub(super) fn go_frame(body: &str) -> Option<String> {
     let place = body.trim_start().starts_with('/').then(|| body.split_whitespace().next())??;
     let path: Vec<&str> = place.rsplit('/').take(2).collect();
-    (!place.contains("/src/runtime/")).then(|| path.into_iter().rev().collect::<Vec<_>>().join("/"))
+    (!place.contains("/go/src/")).then(|| path.into_iter().rev().collect::<Vec<_>>().join("/"))
 }
 
 /// Returns true if a text has the form; false if the form could not be compiled.
@@ -157,19 +157,8 @@ pub(super) fn frame(body: &str) -> Option<String> {
     Some(format!("{}:{}", path.into_iter().rev().collect::<Vec<_>>().join("/"), &parts[2]))
 }
 
-/// Returns a text on one line, shortened.
+/// Returns the start of a text on one line. The end is left out, because a field whose name is missing cannot be redacted.
 pub(super) fn printable(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c });
-    shortened(&spaced.filter(|c| !c.is_control()).collect::<String>(), CHARS)
-}
-
-/// Returns a text of at most so many characters, without its middle: the reason often stands at the end.
-pub fn shortened(text: &str, most: usize) -> String {
-    let (count, end) = (text.chars().count(), most * 2 / 5);
-    if count <= most {
-        return text.to_owned();
-    }
-    let [start, end] =
-        [text.chars().take(most - end - 1).collect::<String>(), text.chars().skip(count - end).collect()];
-    format!("{start}…{end}")
+    spaced.filter(|c| !c.is_control()).take(CHARS).collect()
 }

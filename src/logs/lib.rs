@@ -24,7 +24,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use errors::UnclassifiedErrors;
-pub use forms::shortened;
 use knowledge::playbook::{Direction, LogRank, LogStage};
 use knowledge::signal::Unit;
 pub use log::{HEAD_BYTES, Log, joined};

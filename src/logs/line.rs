@@ -153,7 +153,7 @@ impl<'a> LogLine<'a> {
         let mut rest: &str = &self.text;
         let mut level = None;
         for _ in 0..HEADER_PARTS {
-            if has(&KERNEL_REPORT, rest) {
+            if level.is_none() && has(&KERNEL_REPORT, rest) {
                 level = Some(LineLevel::Error);
                 break;
             }

@@ -104,9 +104,9 @@ impl<'a> LogReader<'a> {
         let explains = counts && !is_code && !(is_prompt && parsed.level == LineLevel::Lower);
         for (of, text) in self.patterns.of(line) {
             match text {
-                // A line may quote another engine; its own name stands first.
                 // A pod may be named after its engine.
                 PatternMeaning::Known(_) if is_quote && !self.patterns.anywhere(of) => {}
+                // A line may quote another engine; its own name stands first.
                 PatternMeaning::Known(known) => {
                     let at = line.find(known).map(|at| (at, of));
                     written_by = written_by.into_iter().chain(at).min();
@@ -150,9 +150,12 @@ impl<'a> LogReader<'a> {
         let in_doubt = |of: &&str| engine.is_none() && !anywhere(of);
         let doubted: Vec<&str> = best.keys().copied().filter(in_doubt).collect();
         for of in &doubted {
+            self.doubts.entry(None).or_insert_with(|| self.errors.clone());
             // It explained nothing before.
-            let without = self.doubts.entry(None).or_insert_with(|| self.errors.clone()).clone();
-            self.doubts.entry(Some(*of)).or_insert(without);
+            if !self.doubts.contains_key(&Some(*of)) {
+                let without = self.doubts.get(&None).cloned().unwrap_or_default();
+                self.doubts.insert(Some(*of), without);
+            }
         }
         // One meaning for a line; of what any log may hold, the longest text says most. It counts until an engine is known.
         let general = best.iter().filter(|(of, _)| anywhere(of)).max_by_key(|(_, (length, _))| *length);
@@ -306,7 +309,7 @@ impl<'a> LogReader<'a> {
         for root in findings.iter().filter(|found| found.rank == LogRank::Root) {
             let message = root.text.split_once(": ").map(|(_, message)| message);
             if let Some(message) = message.filter(|message| message.len() >= MESSAGE) {
-                self.errors.drop_repeated(root.line, message);
+                self.errors.drop_repeated((root.line, root.at), message);
             }
         }
         let root = story::root(&findings);

@@ -61,7 +61,9 @@ struct Record {
     piece: Option<UnknownLine>,
     /// True if a finding explains one of its lines.
     explained: bool,
-    /// The line of the first exception that a finding explains, after the innermost one.
+    /// True if the next exception names the one before it as its direct cause; others only follow while that is handled.
+    is_caused: bool,
+    /// The line of the first exception that a finding explains and that was caused by the innermost one.
     explained_by: Option<u64>,
     /// The header of its last line.
     last_header: String,
@@ -174,13 +176,16 @@ impl Record {
         if !self.traced {
             let Some((header, _)) = &mut self.header else { return false };
             let bare = line.header.is_empty();
-            if header.said.starts_with("panic: ") && has(&GOROUTINE, &line.text) {
+            if ["panic: ", "fatal error: "].iter().any(|text| header.said.starts_with(text))
+                && has(&GOROUTINE, &line.text)
+            {
                 header.place = header.place.take().or_else(|| go_frame(&line.text));
             } else if body.starts_with(TRACEBACK) || frame(body).is_some() {
                 (self.traced, self.inside, self.frame, self.flat) = (true, true, self.add_frame(body), is_flat(body));
             } else if bare
                 && header.said.contains(" panicked at")
                 && header.said.ends_with(|c: char| c.is_ascii_digit())
+                && !has(&STRONG, body)
                 && !blank
             {
                 header.said = format!("{}: {body}", header.said);
@@ -225,6 +230,7 @@ impl Record {
         }
         if blank || chained || indented || body.starts_with(TRACEBACK) {
             self.message_lines += usize::from(blank && self.innermost.is_some());
+            self.is_caused |= body.contains("direct cause");
             self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
             // One of several lines is told without them.
             if frame.is_some() || (body.trim_start().starts_with("assert ") && !body.ends_with(['(', ',', '\\'])) {
@@ -262,7 +268,7 @@ impl Record {
             let is_wrapper = self.innermost.as_ref().is_none_or(|(inner, _)| has(&OF_ANOTHER, &inner.said));
             if names_peer || is_wrapper {
                 self.innermost = Some((raised, known));
-            } else if known.is_some_and(|rank| rank <= LogRank::Sign) {
+            } else if self.is_caused && known.is_some_and(|rank| rank <= LogRank::Sign) {
                 self.explained_by.get_or_insert(raised.line);
             }
             self.inside = false;
@@ -318,7 +324,9 @@ impl Record {
     fn end(self) -> Option<UnknownLine> {
         let (header, of_header) = self.header.unzip();
         let of_header = of_header.flatten();
-        let of_thread = header.as_ref().is_some_and(|header| header.said.starts_with("Exception in thread "));
+        let of_thread = header.as_ref().is_some_and(|header| {
+            header.said.starts_with("Exception in thread ") && !header.said.contains("MainThread")
+        });
         if self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
             let header = header.filter(|_| of_header.is_some_and(|rank| rank <= LogRank::Sign));
             let explained_by = self.explained_by.or(header.as_ref().map(|header| header.line))?;

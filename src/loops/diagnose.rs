@@ -154,9 +154,13 @@ async fn process(service: &Service, id: &str, tries: u32) {
 fn retry_in(service: &Service, incident: &Incident, tries: u32) -> Duration {
     let pause = RETRY.pause(tries);
     let prometheus = choose(&service.prometheus, &incident.alerts);
-    // At the very end of the server's pause its probe would still be under way.
-    let probed = prometheus.and_then(Prometheus::pause_left).map(|left| left + PROBED_WITHIN);
-    probed.map_or(pause, |probed| pause.min(probed))
+    match prometheus.and_then(Prometheus::pause_left) {
+        None => pause,
+        // A probe that hangs is not waited for again and again.
+        Some(Duration::ZERO) => RETRY.first,
+        // At the very end of the server's pause its probe would still be under way.
+        Some(left) => pause.min(left + PROBED_WITHIN),
+    }
 }
 
 /// Queries the impact of an incident that is over.

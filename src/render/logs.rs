@@ -93,7 +93,7 @@ fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
         }
         LogEvent::Known(found) => title(found, words),
         LogEvent::Unknown(unknown) => {
-            let said = logs::shortened(&unknown.said, SAID);
+            let said = unknown.said.chars().take(SAID).collect::<String>();
             let place = unknown.place.clone().unwrap_or_default();
             let pieces = [("said", said.into()), ("placed", place.len().into()), ("place", place.into())];
             words.text("logs-unknown-said", &pieces)
@@ -104,7 +104,7 @@ fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
 /// Returns the title of a finding, with the exception whose text nothing explains.
 fn title(found: &LogMatch, words: &Phrases) -> String {
     let Some(raised) = &found.raised else { return found.title.clone() };
-    let said = logs::shortened(raised.said.trim_end_matches(['.', ':']), SAID);
+    let said = raised.said.trim_end_matches(['.', ':']).chars().take(SAID).collect::<String>();
     let place = raised.place.clone().unwrap_or_default();
     let pieces = [("title", found.title.as_str().into()), ("said", said.into())];
     words.text("logs-by-place", &[&pieces[..], &[("placed", place.len().into()), ("place", place.into())]].concat())
@@ -162,7 +162,8 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         parts.extend(about.into_iter().map(Block::Paragraph));
     }
     let story = report.story();
-    let has_ended = report.findings.iter().any(|found| found.rank == LogRank::Secondary);
+    let has_ended = report.stage.is_some_and(|stage| stage >= LogStage::Stopping)
+        || report.findings.iter().any(|found| found.rank == LogRank::Secondary);
     let began = story.iter().flat_map(|event| {
         let (line, first, text, unexplained) = match event {
             LogEvent::Unknown(one) => (one.line, &one.first, &one.text, Some(*one)),
@@ -174,7 +175,8 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
             }
             LogEvent::Known(one) => Some(Line::default().plain(one.meaning.clone())),
         };
-        let is_alive = !has_ended && unexplained.is_some_and(|one| one.of_thread);
+        let is_last = report.unknown.lines.iter().all(|one| one.line <= line);
+        let is_alive = !has_ended && is_last && unexplained.is_some_and(|one| one.of_thread);
         let of_thread = is_alive.then(|| words.line("logs-thread-ended", &[]));
         [Some(place(line, first.as_deref(), text, words)), meaning, of_thread].into_iter().flatten()
     });

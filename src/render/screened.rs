@@ -30,7 +30,7 @@ pub(super) fn condition(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> 
     let shows = symptom.verdict == SymptomVerdict::Confirmed && diagnosis.screening.as_ref().is_none_or(is_own);
     match diagnosis.condition? {
         ConditionFound { holds: true, .. } if shows => None,
-        ConditionFound { holds: true, value: Some(value), usual } => {
+        ConditionFound { holds: true, value: Some(value), usual, .. } => {
             let text = |value| format_threshold(value, Unit::Count);
             let usual = usual.map(text).unwrap_or_default();
             let pieces = [("value", text(value).into()), ("known", usual.len().into()), ("usual", usual.into())];
@@ -133,7 +133,7 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
                 )
             }
             n if screening.also.is_empty() && screening.slight.is_empty() => {
-                let is_new = diagnosis.condition.is_some_and(|found| found.is_new());
+                let is_new = diagnosis.condition.is_some_and(|found| found.is_new);
                 Some(words.line(if is_new { "screened-unknown-change" } else { "screened-quiet" }, &[("n", n.into())]))
             }
             n if screening.also.is_empty() => Some(words.line("screened-unclear", &[("n", n.into())])),

@@ -2,7 +2,7 @@
 //! words of the kernel and of Go.
 
 use logs::{LogAnalysis, LogReader, NamedLogAnalysis, Patterns};
-use render::{Phrases, logs};
+use render::{Phrases, logs, terminal};
 
 use crate::harness::library;
 
@@ -54,6 +54,12 @@ fn what_a_known_line_led_from_is_told_with_it() {
     assert!(told.starts_with("vllm · an image, video or audio could not be processed"), "{told}");
     assert!(told.contains("OddError: half of a picture in odd/parts.py:19"), "{told}");
     assert!(read(&chain("OddError: half of a picture")).unknown.lines.is_empty(), "it is told once");
+    // What was being handled when another error came is not its reason.
+    let handled = chain("KeyError: 'odd'").replace(
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+    );
+    assert!(!headline(&handled).contains("KeyError"), "{}", headline(&handled));
 }
 
 #[test]
@@ -81,21 +87,18 @@ fn a_report_of_the_kernel_is_an_error_whatever_word_it_begins_with() {
 }
 
 #[test]
-fn a_long_error_keeps_its_end() {
-    let long = format!("ERROR 03-10 13:23:29 [odd.py:1] {}: the port is closed", "an odd part ".repeat(60));
-    let told = headline(&long);
-    assert!(told.contains("an odd part an odd part") && told.contains("…"), "{told}");
-    assert!(told.contains("the port is closed"), "{told}");
-}
-
-#[test]
-fn a_line_that_repeats_the_root_error_is_no_further_error() {
-    let root = "RuntimeError: CUDA error: no kernel image is available for execution on the device";
-    let again =
-        format!("ERROR 03-10 13:23:29 [odd.py:1] {root}\nERROR 03-10 13:23:30 [odd.py:9] the part ended: {root}\n");
-    assert_eq!(read(&again).unknown.count, 0);
-    let other = again.replace("the part ended", "another part ended") + "ERROR 03-10 13:23:31 [odd.py:3] disk is odd\n";
-    assert_eq!(read(&other).unknown.count, 1);
+fn a_line_that_soon_repeats_the_root_error_is_no_further_error() {
+    let log = |at: &str, said: &str| {
+        format!(
+            "ERROR 03-10 13:23:29 [core.py:1] Traceback (most recent call last):\n  File \
+             \"/x/site-packages/vllm/v1/core/odd.py\", line 3, in run\n    step()\nValueError: an odd state of many parts\n\
+             ERROR 03-10 {at} [odd.py:9] the part ended: {said}\n"
+        )
+    };
+    let unknown = |at: &str, said: &str| read(&log(at, said)).unknown.count;
+    assert_eq!(unknown("13:23:30", "an odd state of many parts"), 0);
+    assert_eq!(unknown("13:23:30", "another state"), 1);
+    assert_eq!(unknown("23:23:30", "an odd state of many parts"), 1, "another fault with the same words");
 }
 
 #[test]
@@ -112,4 +115,22 @@ fn a_panic_of_go_is_told_with_its_first_place() {
 fn the_name_of_a_pod_in_an_event_tells_no_engine() {
     let event = "92s         Warning   OddError   pod/vllm-70b-6c9d8f7b5-2pfzt   the node has odd parts\n";
     assert_eq!(read(event).engine, None);
+}
+
+#[test]
+fn a_thread_that_ends_leaves_a_process_that_may_still_look_alive() {
+    let log = |thread: &str, after: &str| {
+        format!(
+            "INFO 03-10 13:23:28 [api_server.py:1] vLLM API server version 0.30.0\nException in thread {thread}:\nTraceback \
+             (most recent call last):\n  File \"/opt/odd/sender.py\", line 3, in run\n    step()\nOddError: odd\n{after}"
+        )
+    };
+    let told = |text: &str| {
+        let log = NamedLogAnalysis { name: "a.log".into(), pod: None, container: None, cut: false, report: read(text) };
+        terminal(&logs(&[log], &[], &Phrases::english()))
+    };
+    let alive = "Only a thread ended.";
+    assert!(told(&log("Thread-3 (send)", "")).contains(alive), "{}", told(&log("Thread-3 (send)", "")));
+    assert!(!told(&log("MainThread", "")).contains(alive));
+    assert!(!told(&log("Thread-3 (send)", "ERROR 03-10 13:23:31 [core.py:3] core died; exit\n")).contains(alive));
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use diagnose::{diagnose, observe};
-use findings::{Baseline, Diagnosis, PastKind, Request};
+use findings::{AlertCondition, Baseline, Diagnosis, PastKind, Request};
+use knowledge::alert::Labels;
 use llm_diagnose_lab::stack;
 use prom::Prometheus;
 
@@ -137,6 +138,26 @@ fn the_first_past_that_covers_the_pool_is_compared_with_and_named() {
         assert!(most - least <= 20, "{queries:?}");
         let off = told(&Request { baseline: Baseline::Off, ..late("yesterday") }).await;
         assert_eq!(off.compared_with.unwrap().kind, PastKind::Nothing);
+    });
+}
+
+#[test]
+fn the_value_of_an_alerts_expression_is_compared_with_the_hours_before() {
+    run(async {
+        let (prometheus, _server, _directory) = pools(&["today", "new"]).await;
+        let found = async |namespace: &str, expression: String| {
+            let alerts = [Labels::from([("namespace".to_owned(), namespace.to_owned())])].into();
+            let conditions = vec![AlertCondition { expression, alerts }];
+            let request = Request { conditions, ..late(namespace) };
+            let found = diagnose(library(), &prometheus, &request).await.condition.unwrap();
+            (found.value, found.usual, found.is_new)
+        };
+        let steady = "0 * sum by (namespace) (vllm:num_requests_running) + 5 > 1".to_owned();
+        assert_eq!(found("today", steady.clone()).await, (Some(5.0), Some(5.0), false));
+        assert_eq!(found("new", steady).await, (Some(5.0), None, false), "too young");
+        let rising = format!("0 * sum by (namespace) (vllm:num_requests_running) + time() - {} > 0", NOW - MINUTE);
+        let usual = (MINUTE - 3 * HOUR - 5 * MINUTE) as f64;
+        assert_eq!(found("today", rising).await, (Some(60.0), Some(usual), true));
     });
 }
 

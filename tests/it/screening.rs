@@ -93,7 +93,9 @@ fn a_value_close_beyond_a_limit_that_nobody_was_alerted_for_is_mentioned_and_no_
     let close = judged_by(&limited(0.8), "healthy", "");
     assert_eq!(close.symptom.verdict, SymptomVerdict::Absent);
     assert!(
-        told(&close).contains("Slightly beyond a threshold: high inter-token latency: tokens come slowly"),
+        told(&close).contains(
+            "Beyond a threshold, but only slightly or as before: high inter-token latency: tokens come slowly"
+        ),
         "{}",
         told(&close)
     );
@@ -153,6 +155,17 @@ fn asked_scope() -> String {
 }
 
 #[test]
+fn where_the_alerts_own_value_is_new_no_pool_is_called_quiet() {
+    let mut diagnosis = run(diagnose(library(), shared(), &Request { screen: true, ..asked("healthy", "") }));
+    assert!(told(&diagnosis).contains("Nothing is abnormal in this pool"), "{}", told(&diagnosis));
+    let found = ConditionFound { holds: true, value: Some(139_400.0), usual: Some(400.0), is_new: true };
+    diagnosis.condition = Some(found);
+    let said = told(&diagnosis);
+    assert!(said.contains("The alert's own value has changed") && !said.contains("Nothing is abnormal"), "{said}");
+    assert!(said.contains("its value is 139.4k; it was 400 in the hours before."), "{said}");
+}
+
+#[test]
 fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_another_servers() {
     let asked = |expression: &str, alert: &[(&str, &str)]| {
         let conditions = vec![condition(expression, alert)];
@@ -167,7 +180,7 @@ fn an_alert_hears_whether_its_own_expression_holds_and_nothing_of_one_that_is_an
     let own = ("namespace", namespace.as_str());
     let (found, said) = asked("vllm:num_requests_running < 0", &[own]);
     let own = Some(own);
-    assert_eq!(found, Some(ConditionFound { holds: false, value: None, usual: None }));
+    assert_eq!(found, Some(ConditionFound { holds: false, value: None, usual: None, is_new: false }));
     assert!(
         said.contains("The alert's own expression does not hold at this time.") && !said.contains("may have ended")
     );

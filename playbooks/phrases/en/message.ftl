@@ -63,7 +63,7 @@ symptom-absent = **Not confirmed**: { $facts } — it may have ended, or the ale
 symptom-absent-only = **Not confirmed**: { $facts }.
 condition-value = The alert's own expression holds at this time; its value is { $value }{ $known ->
     [0] {""}
-   *[other] , in the middle of the six hours before it was { $usual }
+   *[other] ; it was { $usual } in the hours before
  }.
 condition-holds = The alert's own expression holds at this time.
 condition-gone = The alert's own expression does not hold at this time.
@@ -128,7 +128,7 @@ nowhere-more = { $near } and { $n } more
 nowhere-then = **Cannot tell**: there is no data of this pool at { $at }. There is data from { $from } to { $to }.
 data-then = The pool has no data at { $at }. There is data from { $from } to { $to }.
 screened-also = Also abnormal here: { $also }.
-screened-slight = Slightly beyond a threshold: { $slight }.
+screened-slight = Beyond a threshold, but only slightly or as before: { $slight }.
 latency-parts = { $title } take { $seconds } on average: { $parts }.
 latency-parts-were = { $title } took { $seconds } on average: { $parts }.
 latency-part = { $seconds } { $where }

@@ -27,6 +27,9 @@ const MAX_SYMPTOMS: usize = 4;
 /// Minimum support of a symptom that no alert has reported, to be clearly beyond its threshold.
 const CLEAR: f64 = 0.99;
 
+/// The times between two values that are the same for a symptom that no alert has reported.
+const USUAL: f64 = 1.2;
+
 /// Share of failed requests from which the failures take precedence over slowness.
 const FAILURES_FIRST_SHARE: f64 = 0.25;
 
@@ -40,7 +43,7 @@ pub(crate) struct Screened {
     pub(crate) looked_at: Vec<String>,
     /// Playbooks whose symptom clearly holds: symptoms before mechanisms.
     pub(crate) confirmed: Vec<String>,
-    /// Playbooks whose symptom holds, but not clearly.
+    /// Playbooks whose symptom holds, but not clearly, or as it did before.
     pub(crate) slight: Vec<String>,
     /// Playbooks of users' symptoms that could not be judged by the pages that were read.
     pub(crate) unmeasured: Vec<Unmeasured>,
@@ -57,7 +60,14 @@ impl Screened {
             }
             // A guard holds on every normal day; only harmful values have a threshold to exceed.
             let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
-            let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
+            // A pool of long answers is as slow every day; what fails or hangs is no habit.
+            let is_usual = |e: &EvidenceResult| {
+                let past = observations.signals.get(&e.signal).and_then(|seen| seen.baseline);
+                let is_close = |(now, past): (f64, f64)| now <= past * USUAL && past <= now * USUAL;
+                e.unit == Unit::Seconds && e.baseline.is_none() && e.value.zip(past).is_some_and(is_close)
+            };
+            let mut hurting = evidence.iter().filter(|e| e.required).filter(hurts);
+            let clear = hurting.all(|e| e.support >= CLEAR && !is_usual(e));
             if symptom == SymptomVerdict::Confirmed {
                 let list = if clear { &mut screened.confirmed } else { &mut screened.slight };
                 list.push(playbook.playbook.clone());
@@ -293,4 +303,26 @@ pub(crate) fn with_time_left(request: &Request, started: Instant, part: u32) -> 
 pub(crate) fn glance(request: &Request, started: Instant) -> Request {
     let limited = with_time_left(request, started, 1);
     Request { deadline: limited.deadline.min(PATIENCE), ..limited }
+}
+
+#[cfg(test)]
+mod tests {
+    use findings::Observation;
+
+    use super::*;
+
+    #[test]
+    fn answers_that_are_as_slow_as_before_are_no_clear_symptom() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let entry = &library.playbooks["high-e2e-latency"];
+        let screened = |now, past: Option<f64>| {
+            let seen = Observation { value: Some(now), baseline: past, answered: true, ..Observation::default() };
+            let signals = [("e2e_p99".to_owned(), seen)].into();
+            let screened = Screened::of(&library, &[entry], &Observations { signals, ..Observations::default() });
+            (screened.confirmed.len(), screened.slight.len())
+        };
+        assert_eq!(screened(148.0, Some(146.0)), (0, 1));
+        assert_eq!(screened(148.0, Some(90.0)), (1, 0));
+        assert_eq!(screened(148.0, None), (1, 0));
+    }
 }
