@@ -27,6 +27,9 @@ pub(super) static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"^terminate called ",
         r"^(?:Fatal Python error|Segmentation fault|\*\*\* SIG|Bus error|Illegal instruction|Aborted \(core dumped\))",
         EVENT,
+        // A compiler's own words.
+        r"\.(?:cu|cuh|ptx|cpp|cc|c|h|hpp)(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal )?error",
+        r"^ptxas .*\b(?:fatal|error)\b",
         r"^\s*(?:Reason|Exit Code):\s+(?:OOMKilled|Error|ContainerCannotRun|StartError|DeadlineExceeded|[1-9]\d*)\s*$",
         r"NVRM: (?:Xid|.*(?i:fail|error|assert|unable|not found))",
         r"\bSXid \(|\bNCCL WARN |\*ERROR\*|GGML_ASSERT\(|CUDA error|HIP error|hipError[A-Z]|cudaError[A-Z]",

@@ -70,6 +70,12 @@ impl<'a> Patterns<'a> {
         Self { named: Some(engine), ..Self::new(files) }
     }
 
+    /// Returns a finding of a file.
+    pub(super) fn finding(&self, of: &str, id: &str) -> Option<&'a LogFinding> {
+        let findings = self.files.iter().filter(|file| file.logs == of).flat_map(|file| &file.findings);
+        findings.into_iter().find(|finding| finding.id == id)
+    }
+
     /// Returns true if the lines of this file may be in any engine's log.
     pub(super) fn anywhere(&self, of: &str) -> bool {
         self.files.iter().any(|file| file.anywhere && file.logs == of)

@@ -253,7 +253,11 @@ impl<'a> LogReader<'a> {
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             tally.add(Occurrence { number, at, text: &error.text, is_warning: false, is_harmless });
             tally.repeat(error.count.saturating_sub(1), is_harmless);
-            tally.raised.get_or_insert(error);
+            if tally.raised.is_none() {
+                let own_fault = finding.own_fault.as_deref().filter(|_| error.is_own_fault());
+                tally.meant = own_fault.and_then(|id| patterns.finding(of, id));
+                tally.raised = Some(error);
+            }
         }
     }
 

@@ -58,10 +58,12 @@ const SAME_MOMENT: Duration = Duration::from_secs(2);
 const MESSAGE: usize = 10;
 
 /// Returns true if an error only says that another one was raised: it ends with that one's message.
-fn announces(error: &UnknownLine, root: &LogMatch) -> bool {
-    let message = root.raised.as_ref().and_then(|raised| raised.said.split_once(": ")).map(|(_, message)| message);
+fn announces(error: &UnknownLine, found: &LogMatch) -> bool {
+    let message = found.raised.as_ref().and_then(|raised| raised.said.split_once(": ")).map(|(_, message)| message);
     let message = message.filter(|message| message.len() >= MESSAGE);
-    message.and_then(|message| error.said.strip_suffix(message)).is_some_and(|before| before.ends_with(": "))
+    message
+        .and_then(|message| error.said.strip_suffix(message))
+        .is_some_and(|before| before.ends_with(": ") || before.ends_with(" - "))
 }
 
 impl LogAnalysis {
@@ -112,7 +114,8 @@ impl LogAnalysis {
                 before.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(root)]).collect()
             }
             (None, Some(sign)) if !secondary => {
-                strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(sign)]).collect()
+                let before = strong.filter(|began| !announces(began, sign));
+                before.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(sign)]).collect()
             }
             // A warning that may have led to the end says less than a known symptom.
             (None, Some(sign)) if began.is_none_or(|began| began.suspect) => vec![LogEvent::Known(sign)],

@@ -52,6 +52,8 @@ pub(super) struct Tally<'a> {
     pub(super) text: String,
     /// The exception, if the finding explains its place or another line of its record.
     pub(super) raised: Option<UnknownLine>,
+    /// The finding whose meaning and steps hold, if they are not its own.
+    pub(super) meant: Option<&'a LogFinding>,
     pub(super) lately: VecDeque<Timestamp>,
     /// The line from which on they are too many to be harmless.
     harmful_from: Option<LineTime>,
@@ -82,6 +84,7 @@ impl<'a> Tally<'a> {
             last: None,
             text: String::new(),
             raised: None,
+            meant: None,
             lately: VecDeque::new(),
             harmful_from: None,
         }
@@ -150,13 +153,14 @@ impl<'a> Tally<'a> {
         let follows =
             finding.harmless_up_to > 0 && self.harmful_from.zip(led).is_some_and(|(from, led)| follows(from, led));
         let harmless = self.harmful_from.is_none() || follows || self.harmless == self.count;
+        let meant = self.meant.unwrap_or(finding);
         LogMatch {
             id: finding.id.clone(),
             title: finding.title.clone(),
             raised: self.raised,
-            meaning: finding.meaning.clone(),
+            meaning: meant.meaning.clone(),
             rank: if harmless { LogRank::Benign } else { finding.rank },
-            action: finding.action.clone().filter(|_| !harmless),
+            action: meant.action.clone().filter(|_| !harmless),
             direction: finding.direction,
             cause: finding.cause.clone().filter(|_| !harmless),
             tells: finding.tells.clone().filter(|_| !harmless),

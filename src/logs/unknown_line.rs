@@ -51,3 +51,12 @@ pub struct UnknownLine {
     #[serde(skip)]
     pub(super) explained_by: Option<u64>,
 }
+
+impl UnknownLine {
+    /// Returns true if the exception tells of the program's own fault, and not of what it was given.
+    pub(super) fn is_own_fault(&self) -> bool {
+        let class = self.exception.as_deref().unwrap_or_default();
+        ["AssertionError", "KeyError", "IndexError", "AttributeError", "UnboundLocalError"].contains(&class)
+            || (class == "TypeError" && self.said.contains(" keyword argument"))
+    }
+}

@@ -102,6 +102,38 @@ fn a_line_that_soon_repeats_the_root_error_is_no_further_error() {
 }
 
 #[test]
+fn the_programs_own_fault_in_a_part_is_not_the_parts_usual_reason() {
+    let log = |raised: &str| {
+        format!(
+            "ERROR 03-05 05:40:33 [core.py:880] Traceback (most recent call last):\n  File \
+             \"/x/site-packages/vllm/v1/attention/backends/odd.py\", line 310, in build\n    step()\n{raised}\n"
+        )
+    };
+    let meaning = |raised: &str| read(&log(raised)).findings[0].meaning.clone();
+    let of_part = meaning("ValueError: head size 7 is not supported");
+    assert!(of_part.starts_with("The kernels of attention"), "{of_part}");
+    for own in
+        ["AssertionError: decodes: 1", "KeyError: 'odd'", "TypeError: f() got an unexpected keyword argument 'x'"]
+    {
+        assert!(meaning(own).starts_with("Something in scheduler, cache or worker"), "{own}: {}", meaning(own));
+    }
+    assert!(
+        headline(&log("KeyError: 'odd'")).contains("the attention backend failed: KeyError: 'odd' in backends/odd.py")
+    );
+}
+
+#[test]
+fn a_compilers_own_error_comes_before_the_failure_to_load_its_product() {
+    let text = "/x/site-packages/odd/impls/odd.cuh(120): error: identifier \"oddSynchronize\" is undefined\n1 error detected \
+                in the compilation of \"kernel.cu\".\nRuntimeError: CUDA driver error (odd.hpp:141): 200 \
+                (CUDA_ERROR_INVALID_IMAGE, device kernel image is invalid)\n";
+    let told = read(text);
+    assert_eq!(told.root().map(|root| (root.id.as_str(), root.line)), Some(("compilation-failed", 1)));
+    let unknown = read("/x/odd.cpp:12:3: fatal error: odd.h: No such file or directory\n");
+    assert_eq!(unknown.unknown.count, 1);
+}
+
+#[test]
 fn a_panic_of_go_is_told_with_its_first_place() {
     let panic = "panic: odd state of the picker\n[signal SIGSEGV: segmentation violation code=0x1]\n\ngoroutine 1 \
                  [running]:\npanic({0x1, 0x2})\n\t/usr/local/go/src/runtime/panic.go:770 +0x1\n\

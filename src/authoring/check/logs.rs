@@ -51,6 +51,9 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         for id in finding.follows.iter().filter(|id| !known(log, id) && !anywhere().any(|of| known(of, id))) {
             say(Lint::LogFollows, id, format!("there is no finding `{id}` in this file or in those of any log"));
         }
+        for id in finding.own_fault.iter().filter(|id| !known(log, id)) {
+            say(Lint::LogFollows, id, format!("there is no finding `{id}` in this file"));
+        }
         if let Some(signal) = &finding.tells {
             let log_signals =
                 |(name, signal): (&String, &knowledge::signal::Signal)| signal.is_of_log().then(|| name.clone());

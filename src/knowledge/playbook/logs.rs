@@ -114,6 +114,9 @@ pub struct LogFinding {
     /// Ids of findings of the same file or of any log: after one of them it is a consequence, whatever its rank.
     #[serde(default)]
     pub follows: Vec<String>,
+    /// Id of a finding of the same file whose meaning and steps hold where the exception tells of the program's own fault:
+    /// an assertion, or a key, an index or an attribute that is not there.
+    pub own_fault: Option<String>,
     /// The engine and versions: `vllm >= 0.28`; all if unset.
     pub engine: Option<String>,
     /// Real lines that it must match.
