@@ -166,3 +166,13 @@ fn a_thread_that_ends_leaves_a_process_that_may_still_look_alive() {
     assert!(!told(&log("MainThread", "")).contains(alive));
     assert!(!told(&log("Thread-3 (send)", "ERROR 03-10 13:23:31 [core.py:3] core died; exit\n")).contains(alive));
 }
+
+#[test]
+fn of_a_long_line_the_end_is_left_out_because_it_may_have_lost_the_name_of_its_field() {
+    let long =
+        format!("ERROR 03-10 13:23:29 [odd.py:1] odd request: prompt: '{}my own words'\n", "some words, ".repeat(60));
+    let report = read(&long);
+    let shown = &report.unknown.lines[0];
+    assert!(shown.text.contains("odd request") && shown.said.contains("odd request"), "{shown:?}");
+    assert!(!shown.text.contains("my own words") && !shown.said.contains("my own words"), "{shown:?}");
+}
