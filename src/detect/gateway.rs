@@ -196,7 +196,7 @@ impl Gateway<'_> {
 ///
 /// `gateways` are the gateways of the alert with their rows and, of these, the ones that name the engines behind it; `rows`
 /// those of the engine. A pool is behind a gateway that has one of its addresses, or names its model and no other place.
-pub(crate) fn behind(engine: &Engine, gateways: &[GatewayRows<'_>], rows: &[&Labels]) -> Option<Vec<Matcher>> {
+pub(crate) fn behind(engine: &Engine, gateways: &[&GatewayRows<'_>], rows: &[&Labels]) -> Option<Vec<Matcher>> {
     let own_matchers: Vec<Matcher> = engine.own_series().collect();
     let mut pools: BTreeMap<BTreeMap<String, String>, Vec<&Labels>> = BTreeMap::new();
     for row in rows.iter().copied().filter(|row| fits(&own_matchers, row)) {

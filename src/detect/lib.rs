@@ -5,6 +5,7 @@ mod baseline_windows;
 mod data_span;
 mod detection;
 mod detection_result;
+mod engine_rows;
 mod fleet;
 mod gateway;
 mod gateway_pools;

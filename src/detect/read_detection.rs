@@ -3,16 +3,18 @@
 //! An alert's labels need not be the series' labels: `cluster` is often an external label that the local
 //! Prometheus never sees, `model` may be `model_name`. One detection query shows which names and values are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::{AddressOwner, NetworkPlace, PoolNames, SERVICE};
+use crate::engine_rows::EngineRows;
+use crate::gateway::GatewayRows;
+use crate::names::PoolNames;
 use crate::unknown_labels::unknown;
 use crate::visible_pools::pool_of;
-use crate::{DetectionResult, EngineSeen, gateway, host, meant, names_behind};
+use crate::{DetectionResult, gateway, meant};
 use findings::scope::{Scope, fits};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use knowledge::signal::{Backends, Engine, EngineKind, Matcher};
+use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the namespaces in which the rows of [`detection`](crate::detection()) show an orchestrator.
 pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
@@ -44,116 +46,66 @@ pub fn read_detection_of(
     rows: &[Labels],
     incomplete: Option<&str>,
 ) -> DetectionResult {
-    let (engines_meant, pools_meant) = meant(library, scope, rows);
-    let is_meant = |candidate: &EngineRows<'_>| {
-        let serves_one = || candidate.rows().any(|row| pools_meant.contains(&pool_of(candidate.engine, row)));
-        !candidate.serves()
-            || engines_meant.is_empty()
-            || engines_meant.contains(candidate.engine.engine.as_str())
-            || serves_one()
-    };
     let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
     let nobody = unmatched_dimensions(scope, &all);
-    let is_of_another = lacks_a_label_of_the_pool(scope, &all);
-    let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
     pool.in_part = incomplete.is_some();
-    for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
-        let (matchers, notes) = bind(candidate, scope, &nobody);
-        let is_meant = is_meant(candidate) && !is_of_another.contains(candidate.engine.engine.as_str());
-        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, is_meant && fits(&matchers, row), row));
-        if is_meant {
-            bound.push((candidate, matchers, notes));
-        }
-    }
     let mut detection = DetectionResult { incomplete: incomplete.map(str::to_owned), ..DetectionResult::default() };
-    let mut before: Vec<gateway::GatewayRows<'_>> = Vec::new();
-    // A job that only a gateway has says which gateway is meant.
-    let has_job =
-        |candidate: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| candidate.carries("job", job).1);
-    let has_the_job =
-        |kind: EngineKind| all.iter().any(|candidate| candidate.engine.kind == kind && has_job(candidate));
-    let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
-    for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Gateway) {
-        if job_is_a_gateways && !has_job(candidate) {
-            detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope));
-            continue;
-        }
-        let own: Vec<&Labels> = candidate.rows().collect();
-        match gateway::before(candidate.engine, scope, &pool, &own, &candidate.behind) {
-            Some(matchers) => {
-                let behind = candidate.behind.iter().copied().filter(|(_, row)| fits(&matchers, row)).collect();
-                let own = own.into_iter().filter(|row| fits(&matchers, row)).collect();
-                before.push((candidate.engine, own, behind));
-                bound.push((candidate, matchers, Vec::new()));
-            }
-            None => _ = detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope)),
-        }
-    }
+    let mut bound = serving(library, scope, rows, &all, &nobody, &mut pool);
+    let mut gateways = gateways(scope, &all, &pool, &mut detection.apart);
     detection.notes.extend(detection.apart.values().cloned());
     // An alert that matches only a gateway's labels is about the engines behind that gateway.
-    let named = |serves: bool| {
-        let holds = |(candidate, matchers, _): &(&EngineRows<'_>, Vec<Matcher>, _)| {
-            candidate.serves() == serves && candidate.is_named(scope) && candidate.rows().any(|row| fits(matchers, row))
-        };
-        bound.iter().any(holds)
-    };
-    if named(false) && !named(true) {
+    let is_named = |one: &BoundEngine<'_, '_>| one.rows.is_named(scope) && one.fits();
+    if gateways.iter().any(|(one, _)| is_named(one)) && !bound.iter().any(is_named) {
         // Another kind of gateway that has none of the labels is not the one that is meant.
-        let meant: BTreeSet<&str> =
-            all.iter().filter(|one| one.is_named(scope)).map(|one| one.engine.engine.as_str()).collect();
-        before.retain(|(engine, ..)| meant.contains(engine.engine.as_str()));
-        bound.retain_mut(|(candidate, matchers, notes)| {
-            let engine = candidate.engine;
-            notes.clear();
-            if !candidate.serves() {
-                let is_meant = meant.contains(engine.engine.as_str());
-                if !is_meant {
-                    detection.apart.insert(engine.engine.clone(), unnamed_pool_note(candidate, scope));
-                }
-                return is_meant;
+        gateways.retain(|(one, _)| {
+            let is_meant = one.rows.is_named(scope);
+            if !is_meant {
+                detection.apart.insert(one.rows.name().to_owned(), unnamed_pool_note(one.rows, scope));
             }
-            let own: Vec<&Labels> = candidate.rows().collect();
-            let behind = gateway::behind(engine, &before, &own);
+            is_meant
+        });
+        let before: Vec<&GatewayRows<'_>> = gateways.iter().map(|(_, before)| before).collect();
+        bound.retain_mut(|one| {
+            one.notes.clear();
+            let own: Vec<&Labels> = one.rows.rows().collect();
+            let behind = gateway::behind(one.rows.engine, &before, &own);
             if behind.is_none() {
                 let why =
-                    format!("nothing tells that the {} engines are behind the gateway of the alert", engine.engine);
-                detection.apart.insert(engine.engine.clone(), why);
+                    format!("nothing tells that the {} engines are behind the gateway of the alert", one.rows.name());
+                detection.apart.insert(one.rows.name().to_owned(), why);
             }
-            behind.map(|behind| *matchers = behind).is_some()
+            behind.map(|behind| one.matchers = behind).is_some()
         });
     }
-    for candidate in all.iter().filter(|candidate| !candidate.engine.kind.is_pool()) {
-        let (matchers, notes) = bind(candidate, scope, &nobody);
-        bound.push((candidate, matchers, notes));
-    }
-    bound.retain(|(candidate, ..)| !candidate.is_silent_on(scope, &nobody));
-    let fitting: Vec<bool> =
-        bound.iter().map(|(candidate, matchers, _)| candidate.rows().any(|row| fits(matchers, row))).collect();
-    let served = bound.iter().zip(&fitting).any(|((candidate, ..), fits)| *fits && candidate.engine.kind.is_pool());
-    let carried =
-        |candidate: &EngineRows<'_>| scope.dimensions.iter().any(|(name, value)| candidate.carries(name, value).1);
+    bound.extend(gateways.into_iter().map(|(one, _)| one));
+    bound.extend(all.iter().filter(|one| !one.engine.kind.is_pool()).map(|one| bind(one, scope, &nobody)));
+    bound.retain(|one| !one.rows.is_silent_on(scope, &nobody));
+    let served = bound.iter().any(|one| one.rows.engine.kind.is_pool() && one.fits());
+    let carries = |one: &EngineRows<'_>, (name, value): (&String, &String)| one.carries(name, value).1;
     let narrowed = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
     // The job of an exporter names no pool.
-    let names_a_pool = |candidate: &EngineRows<'_>| {
-        let carries = |(name, value): (&String, &String)| candidate.carries(name, value).1;
-        scope.dimensions.iter().filter(|(name, _)| candidate.engine.kind.is_pool() || *name != "job").any(carries)
+    let names_a_pool = |one: &EngineRows<'_>| {
+        let dimensions = scope.dimensions.iter().filter(|(name, _)| one.engine.kind.is_pool() || *name != "job");
+        dimensions.into_iter().any(|dimension| carries(one, dimension))
     };
     detection.no_label_fits = narrowed && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
     detection.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
-    for ((candidate, matchers, notes), fits) in bound.into_iter().zip(fitting) {
+    for one in bound {
+        let is_of_pool = one.rows.engine.kind.is_pool();
         // Shared exporters say nothing about a pool that does not exist.
-        if detection.unknown.is_some() && !candidate.engine.kind.is_pool() && !carried(candidate) {
+        let is_carried = || scope.dimensions.iter().any(|dimension| carries(one.rows, dimension));
+        if detection.unknown.is_some() && !is_of_pool && !is_carried() {
             continue;
         }
         // Notes about engines of other pools are irrelevant.
-        if candidate.engine.kind.is_pool() && served && !fits {
+        if is_of_pool && served && !one.fits() {
             continue;
         }
-        detection.notes.extend(notes);
-        detection.services.extend(candidate.services(&matchers));
-        detection.backends.extend(candidate.backends(&matchers, &pool));
-        detection.engines.push(candidate.engine_seen(matchers));
+        detection.services.extend(one.rows.services(&one.matchers));
+        detection.backends.extend(one.rows.backends(&one.matchers, &pool));
+        detection.engines.push(one.rows.engine_seen(one.matchers));
+        detection.notes.extend(one.notes);
     }
     detection.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
     detection.notes.sort();
@@ -161,124 +113,69 @@ pub fn read_detection_of(
     detection
 }
 
-/// An engine's rows of [`detection`](crate::detection()).
-struct EngineRows<'a> {
-    engine: &'a Engine,
-    /// Rows of the series that show it, each with the prefix of its name.
-    detection_rows: Vec<(Option<String>, &'a Labels)>,
-    /// Rows of the series that name the engines behind it.
-    behind: Vec<(&'a Backends, &'a Labels)>,
-    /// Rows of the series that reveal its version, newest first.
-    probes: Vec<(&'a str, Vec<&'a Labels>)>,
+/// An engine with the matchers of its series in the scope, and notes on labels that these lack.
+struct BoundEngine<'a, 'r> {
+    rows: &'a EngineRows<'r>,
+    matchers: Vec<Matcher>,
+    notes: Vec<String>,
 }
 
-impl<'a> EngineRows<'a> {
-    /// Collects an engine's rows; `None` if the engine is not there.
-    fn of(engine: &'a Engine, rows: &'a [Labels]) -> Option<Self> {
-        let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
-        let own_matchers: Vec<Matcher> = engine.own_series().collect();
-        let spelt = |metric: &str| engine.spellings(metric).into_iter();
-        let detection_rows: Vec<(Option<String>, &Labels)> = engine
-            .detection_series()
-            .flat_map(spelt)
-            .flat_map(|(prefix, name)| called(name).map(move |row| (prefix.clone(), row)))
-            .filter(|(_, row)| fits(&own_matchers, row))
-            .collect();
-        if detection_rows.is_empty() {
-            return None;
-        }
-        let behind =
-            engine.backends.iter().flat_map(|of| names_behind(engine, of).into_iter().map(move |name| (of, name)));
-        let behind = behind.flat_map(|(of, name)| called(name).map(move |row| (of, row))).collect();
-        let of_probe = |metric: &str| spelt(metric).flat_map(|(_, name)| called(name)).collect();
-        let probes = engine.versions.iter().map(|v| (v.at_least.as_str(), of_probe(&v.metric))).collect();
-        Some(Self { engine, detection_rows, behind, probes })
+impl BoundEngine<'_, '_> {
+    fn fits(&self) -> bool {
+        self.rows.rows().any(|row| fits(&self.matchers, row))
     }
+}
 
-    fn rows(&self) -> impl Iterator<Item = &'a Labels> {
-        self.detection_rows.iter().map(|(_, row)| *row)
+/// Returns the serving engines that the scope may mean; `pool` learns the names of those that fit.
+fn serving<'a, 'r>(
+    library: &Library,
+    scope: &Scope,
+    rows: &[Labels],
+    all: &'a [EngineRows<'r>],
+    nobody: &BTreeSet<&str>,
+    pool: &mut PoolNames,
+) -> Vec<BoundEngine<'a, 'r>> {
+    let (engines_meant, pools_meant) = meant(library, scope, rows);
+    let is_of_another = lacks_a_label_of_the_pool(scope, all);
+    let mut bound = Vec::new();
+    for candidate in all.iter().filter(|candidate| candidate.serves()) {
+        let one = bind(candidate, scope, nobody);
+        let serves_one = || candidate.rows().any(|row| pools_meant.contains(&pool_of(candidate.engine, row)));
+        let is_meant = (engines_meant.is_empty() || engines_meant.contains(candidate.name()) || serves_one())
+            && !is_of_another.contains(candidate.name());
+        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, is_meant && fits(&one.matchers, row), row));
+        bound.extend(is_meant.then_some(one));
     }
+    bound
+}
 
-    fn serves(&self) -> bool {
-        self.engine.kind == EngineKind::Serving
-    }
-
-    /// Returns two flags: its rows carry the dimension at all; they carry it with this value.
-    fn carries(&self, dimension: &str, value: &str) -> (bool, bool) {
-        let labels = || self.engine.scope.get(dimension).into_iter().flatten();
-        let values = || self.rows().flat_map(|row| labels().filter_map(|label| row.get(label)));
-        (values().any(|text| !text.is_empty()), values().any(|text| text == value))
-    }
-
-    /// Returns true if a row has the scope's namespace, model or job.
-    fn is_named(&self, scope: &Scope) -> bool {
-        ["namespace", "model", "job"]
-            .iter()
-            .any(|dimension| scope.dimensions.get(*dimension).is_some_and(|value| self.carries(dimension, value).1))
-    }
-
-    /// Returns true if the engine lacks a dimension whose value no series has: the alert is then not about this engine.
-    fn is_silent_on(&self, scope: &Scope, nobody: &BTreeSet<&str>) -> bool {
-        scope.dimensions.iter().any(|(dimension, value)| {
-            let relevant = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
-            relevant && !self.carries(dimension, value).0
-        })
-    }
-
-    /// Returns the Services of the engines that match.
-    fn services(&self, matchers: &[Matcher]) -> BTreeSet<String> {
-        let rows = self.rows().filter(|row| self.serves() && fits(matchers, row));
-        rows.filter_map(|row| row.get(SERVICE).filter(|service| !service.is_empty()).cloned()).collect()
-    }
-
-    /// Returns the addresses of the pool's engines behind it. Unknown addresses are left out: no request may go
-    /// there.
-    fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
-        let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
-        let addressed_rows =
-            rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
-        let of_pool = |(address, row): &(&String, &Labels)| {
-            pool.owner_of(address, NetworkPlace::of(self.engine, row)) == AddressOwner::Pool
+/// Returns the gateways in front of the pool; `apart` gets the others with the reason.
+fn gateways<'a, 'r>(
+    scope: &Scope,
+    all: &'a [EngineRows<'r>],
+    pool: &PoolNames,
+    apart: &mut BTreeMap<String, String>,
+) -> Vec<(BoundEngine<'a, 'r>, GatewayRows<'r>)> {
+    // A job that only a gateway has says which gateway is meant.
+    let has_job = |one: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| one.carries("job", job).1);
+    let has_the_job = |kind: EngineKind| all.iter().any(|one| one.engine.kind == kind && has_job(one));
+    let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
+    let mut found = Vec::new();
+    for candidate in all.iter().filter(|one| one.engine.kind == EngineKind::Gateway) {
+        let own: Vec<&Labels> = candidate.rows().collect();
+        let matchers = match job_is_a_gateways && !has_job(candidate) {
+            true => None,
+            false => gateway::before(candidate.engine, scope, pool, &own, &candidate.behind),
         };
-        // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
-        let speaks_http = |address: &str| match address.split_once("://") {
-            Some((scheme, _)) => matches!(scheme, "http" | "https"),
-            None => host(address).len() < address.len(),
+        let Some(matchers) = matchers else {
+            apart.insert(candidate.name().to_owned(), unnamed_pool_note(candidate, scope));
+            continue;
         };
-        addressed_rows
-            .filter(of_pool)
-            .map(|(address, _)| address.clone())
-            .filter(|address| speaks_http(address))
-            .collect()
+        let behind = candidate.behind.iter().copied().filter(|(_, row)| fits(&matchers, row)).collect();
+        let own = own.into_iter().filter(|row| fits(&matchers, row)).collect();
+        found.push((BoundEngine { rows: candidate, matchers, notes: Vec::new() }, (candidate.engine, own, behind)));
     }
-
-    /// Returns the labels that identify one of its targets. An `exported_` label is the metric's own: `up` does not have it.
-    fn target(&self) -> String {
-        let scope = &self.engine.scope;
-        let places = self.engine.places().iter().filter_map(|dimension| scope.get(*dimension)).flatten();
-        let carried = |label: &&String| {
-            !label.starts_with("exported_") && self.rows().any(|row| row.get(*label).is_some_and(|v| !v.is_empty()))
-        };
-        places.filter(carried).map(String::as_str).chain(["job", "instance"]).collect::<Vec<_>>().join(", ")
-    }
-
-    fn engine_seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
-        let engine = self.engine;
-        let own = self.detection_rows.iter().filter(|(_, row)| fits(&matchers, row));
-        let mut prefixes: BTreeSet<String> = own.filter_map(|(prefix, _)| prefix.clone()).collect();
-        // A sum over a series and its copy would count twice.
-        if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {
-            prefixes.retain(|prefix| !engine.copies.contains(prefix));
-        }
-        let probe = self.probes.iter().find(|(_, rows)| rows.iter().any(|row| fits(&matchers, row)));
-        EngineSeen {
-            engine: engine.engine.clone(),
-            version: probe.and_then(|(at_least, _)| at_least.parse().ok()),
-            prefixes: prefixes.into_iter().collect(),
-            matchers,
-            target: self.target(),
-        }
-    }
+    found
 }
 
 /// Returns the dimensions that engines and gateways carry, but never with the scope's value.
@@ -333,8 +230,8 @@ fn unnamed_pool_note(candidate: &EngineRows<'_>, scope: &Scope) -> String {
     }
 }
 
-/// Returns the scope as matchers on the labels of a serving engine or an exporter, with notes.
-fn bind(candidate: &EngineRows<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
+/// Returns a serving engine or an exporter with the scope as matchers on its labels.
+fn bind<'a, 'r>(candidate: &'a EngineRows<'r>, scope: &Scope, nobody: &BTreeSet<&str>) -> BoundEngine<'a, 'r> {
     let (engine, serving) = (candidate.engine, candidate.serves());
     let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();
@@ -362,7 +259,7 @@ fn bind(candidate: &EngineRows<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (
             (None, None) => {}
         }
     }
-    (out, notes)
+    BoundEngine { rows: candidate, matchers: out, notes }
 }
 
 #[cfg(test)]

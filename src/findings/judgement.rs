@@ -101,6 +101,9 @@ pub struct EvidenceResult {
     /// The time since which the condition holds without interruption; `None` if it held all along or was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// True if the condition held, with about the same value, also in the minutes before the symptom began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_before: bool,
     /// True if the cause requires this check to be met.
     pub required: bool,
     /// The weight of the check in the score.

@@ -4,6 +4,7 @@
 
 mod alert_condition;
 pub mod cluster;
+mod course;
 mod diagnosis;
 mod diagnosis_parts;
 pub mod endpoint;
@@ -20,8 +21,10 @@ pub mod rollout;
 pub mod scope;
 mod scope_found;
 pub mod silence;
+pub mod trend;
 
 pub use alert_condition::{AlertCondition, ConditionFound};
+pub use course::{Course, CourseStep};
 pub use diagnosis::{
     Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, RestartCost, SCHEMA, checked_queries,
 };

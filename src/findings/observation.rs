@@ -80,6 +80,9 @@ pub struct Observations {
     /// Onset of a condition on a signal, by [`Observations::held_key`]; absent if it held all along.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_since: BTreeMap<String, Timestamp>,
+    /// The conditions that held with about the same value before the symptom began, by [`Observations::held_key`].
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub as_before: BTreeSet<String>,
     /// Distance of the moments that `held_since` is read at, in seconds.
     #[serde(default, skip_serializing_if = "crate::judgement::no_step")]
     pub held_step_seconds: i64,

@@ -2,12 +2,14 @@
 //!
 //! Pure over lines; a log of any length is read once, in constant memory.
 
+mod engine_errors;
 mod errors;
 pub mod files;
 mod forms;
 mod life;
 mod line;
 mod log;
+mod meanings;
 mod moment;
 mod patterns;
 mod reader;

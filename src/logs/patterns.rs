@@ -72,8 +72,8 @@ impl<'a> Patterns<'a> {
 
     /// Returns a finding of a file.
     pub(super) fn finding(&self, of: &str, id: &str) -> Option<&'a LogFinding> {
-        let findings = self.files.iter().filter(|file| file.logs == of).flat_map(|file| &file.findings);
-        findings.into_iter().find(|finding| finding.id == id)
+        let mut findings = self.files.iter().filter(|file| file.logs == of).flat_map(|file| &file.findings);
+        findings.find(|finding| finding.id == id)
     }
 
     /// Returns true if the lines of this file may be in any engine's log.

@@ -7,15 +7,16 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::{Captures, Regex};
 
+use super::engine_errors::EngineErrors;
 use super::errors::{Errors, Failed, SAME_FAULT_WITHIN};
 use super::life::{Life, StageLine};
 use super::line::{LineLevel, LogLine};
+use super::meanings::LineMeanings;
 use super::moment::{self, LogTime};
 use super::patterns::{PatternMeaning, Patterns};
 use super::tally::{Occurrence, Readings, Tally};
-use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, UnknownLine, forms, story};
+use super::{LINE_BYTES, LogAnalysis, LogMatch, LogValueSummary, Start, UnknownLine, story};
 use knowledge::playbook::{LogFinding, LogNumbers, LogRank, LogStage, pattern_matched};
-use knowledge::signal::Unit;
 
 /// Minimum length of a message by which another line is known to repeat it.
 const MESSAGE: usize = 24;
@@ -34,10 +35,7 @@ pub struct LogReader<'a> {
     pub(super) numbers: BTreeMap<(&'a str, bool, &'a str), Readings<'a>>,
     starts: BTreeMap<&'a str, Start>,
     life: Life,
-    errors: Errors,
-    /// The errors with the explanations of one file of an engine alone, for each that explained a line before the engine
-    /// is recognised; `None` is without any.
-    doubts: BTreeMap<Option<&'a str>, Errors>,
+    errors: EngineErrors<'a>,
 }
 
 impl<'a> LogReader<'a> {
@@ -55,8 +53,7 @@ impl<'a> LogReader<'a> {
             numbers: BTreeMap::new(),
             starts: BTreeMap::new(),
             life: Life::default(),
-            errors: Errors::default(),
-            doubts: BTreeMap::new(),
+            errors: EngineErrors::default(),
         }
     }
 
@@ -91,142 +88,80 @@ impl<'a> LogReader<'a> {
         let at = self.now.clone();
         let when = at.as_ref().and_then(|moment| moment.at);
         let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
-        let line: &str = &parsed.text;
-        let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
-        let mut written_by: Option<(usize, &'a str)> = None;
-        let (mut marks, mut works) = (Vec::new(), Vec::new());
-        // Neither a line of code that a traceback quotes nor a piece of printed advice, `2. set …`, is a message.
-        let is_advice = is_advice(&parsed.body);
-        let is_code = parsed.body.trim_start().starts_with("raise ") || is_advice;
-        let is_quote = forms::quotes(&parsed.body);
-        // A prompt in a log may hold any text.
-        let is_prompt = line.contains("prompt: ");
-        let explains = counts && !is_code && !(is_prompt && parsed.level == LineLevel::Lower);
-        for (of, text) in self.patterns.of(line) {
-            match text {
-                // A pod may be named after its engine.
-                PatternMeaning::Known(_) if is_quote && !self.patterns.anywhere(of) => {}
-                // A line may quote another engine; its own name stands first.
-                PatternMeaning::Known(known) => {
-                    let at = line.find(known).map(|at| (at, of));
-                    written_by = written_by.into_iter().chain(at).min();
-                }
-                PatternMeaning::Stage(text, stage) => marks.push((of, text, stage)),
-                PatternMeaning::Statistics(numbers) => {
-                    if shows_work(numbers, line) {
-                        works.push(of);
-                    }
-                    if counts {
-                        self.add_numbers(of, false, numbers, line);
-                    }
-                }
-                PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
-                PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
-                PatternMeaning::Finding(_, place) if place.starts_with("File \"") => {}
-                PatternMeaning::Finding(finding, pattern) if explains && (!is_quote || self.patterns.anywhere(of)) => {
-                    let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
-                    // The longest pattern is the most specific; of equal ones the last wins.
-                    if let Some(length) = pattern_matched(pattern, lower)
-                        && best.get(of).is_none_or(|(longest, _)| length >= *longest)
-                    {
-                        best.insert(of, (length, finding));
-                    }
-                }
-                PatternMeaning::Finding(..) => {}
-            }
+        let mut read = LineMeanings::of(self.patterns, &parsed, counts);
+        if let Some(engine) = read.engine {
+            *self.known_lines.entry(engine).or_default() += 1;
         }
-        if let Some((_, of)) = written_by {
-            *self.known_lines.entry(of).or_default() += 1;
+        for (of, fact) in &read.facts {
+            self.starts.entry(of).or_default().read(fact, &parsed.text);
+        }
+        for (of, is_startup, numbers) in &read.numbers {
+            self.add_numbers(of, *is_startup, numbers, &parsed.text);
         }
         // Another engine's words explain nothing here.
         let engine = self.engine().filter(|engine| !self.patterns.anywhere(engine));
         if engine.is_some() {
-            self.settle(engine);
+            self.errors.settle(engine);
         }
-        let own = |of: &str| engine.is_none_or(|engine| engine == of || self.patterns.anywhere(of));
-        let anywhere = |of: &str| self.patterns.anywhere(of);
-        let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
-        let known = closest.map(|(_, (_, finding))| finding.rank);
-        let in_doubt = |of: &&str| engine.is_none() && !anywhere(of);
-        let doubted: Vec<&str> = best.keys().copied().filter(in_doubt).collect();
-        for of in &doubted {
-            self.doubts.entry(None).or_insert_with(|| self.errors.clone());
-            // It explained nothing before.
-            if !self.doubts.contains_key(&Some(*of)) {
-                let without = self.doubts.get(&None).cloned().unwrap_or_default();
-                self.doubts.insert(Some(*of), without);
-            }
-        }
-        // One meaning for a line; of what any log may hold, the longest text says most. It counts until an engine is known.
-        let general = best.iter().filter(|(of, _)| anywhere(of)).max_by_key(|(_, (length, _))| *length);
-        let general = general.map(|(of, (_, finding))| (*of, finding.rank));
-        if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
-            let general = general.map(|(of, _)| of).filter(|_| engine.is_none());
-            best.retain(|of, _| {
-                *of == closest || general == Some(*of) || (!anywhere(of) && (engine.is_none() || !own(of)))
-            });
-        }
-        let number = self.lines;
+        let explanation = read.explain(self.patterns, engine);
         if self.life.is_mixed_with(&parsed.pod) {
-            self.all_errors().for_each(Errors::forget_survived);
+            self.errors.all().for_each(Errors::forget_survived);
         }
+        self.count(&read, &parsed, at.as_ref());
+        self.live(&read, engine, when);
+        if counts && !read.is_advice {
+            self.errors.line(&parsed, self.lines, at.as_ref(), &explanation);
+        }
+    }
+
+    /// Adds a line to the tallies of its findings.
+    fn count(&mut self, read: &LineMeanings<'a>, line: &LogLine<'_>, at: Option<&LogTime>) {
         // A line without a level may be another program's, the kernel's for example, which no end of an engine explains.
-        let is_stopping = self.life.stopped_at(when).is_some() && parsed.level != LineLevel::None;
+        let stopped_at = self.life.stopped_at(at.and_then(|moment| moment.at));
+        let is_stopping = stopped_at.is_some() && line.level != LineLevel::None;
         let is_ending = self.life.stage().is_some_and(|stage| stage >= LogStage::Stopping);
-        let is_warning =
-            parsed.level == LineLevel::Lower && !REFUSED.as_ref().is_some_and(|refused| refused.is_match(line));
-        // What any log may hold begins no stage of an engine.
-        let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
-        let marks = if is_prompt { Vec::new() } else { marks };
-        let mark = marks.into_iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (text, stage));
-        let mark = mark.max_by_key(|(_, stage)| *stage);
-        let works = works.into_iter().any(of_engine)
-            || (!is_prompt && ANSWERED.as_ref().is_some_and(|answered| answered.is_match(line)));
-        for (of, (_, finding)) in best {
+        let is_refused = REFUSED.as_ref().is_some_and(|refused| refused.is_match(&line.text));
+        for (of, (_, finding)) in &read.findings {
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
             // Connections that break and memory that is left behind belong to any end.
             let follows = is_ending && finding.rank == LogRank::Secondary;
             // No signal explains a fault of the hardware.
             let is_hardware = finding.tells.as_deref() == Some("log_gpu_fault");
-            let is_harmless = (follows || is_stopping) && !is_hardware;
-            tally.add(Occurrence { number, at: at.clone(), text: line, is_warning, is_harmless });
+            tally.add(Occurrence {
+                number: self.lines,
+                at: at.cloned(),
+                text: &line.text,
+                is_warning: line.level == LineLevel::Lower && !is_refused,
+                is_harmless: (follows || is_stopping) && !is_hardware,
+            });
         }
+    }
+
+    /// Follows the stages of the process; one that serves has survived the errors of its start.
+    fn live(&mut self, read: &LineMeanings<'a>, engine: Option<&'a str>, at: Option<Timestamp>) {
+        let anywhere = |of: &str| self.patterns.anywhere(of);
+        // What any log may hold begins no stage of an engine.
+        let of_engine = |of: &str| engine == Some(of) || (!anywhere(of) && engine.is_none_or(anywhere));
+        let marks = read.marks.iter().filter(|(of, ..)| of_engine(of)).map(|(_, text, stage)| (*text, *stage));
+        let mark = marks.max_by_key(|(_, stage)| *stage);
+        let works = read.is_answer || read.works.iter().any(|of| of_engine(of));
         let since = self.life.since().0;
         let has_failed = (mark.is_some() || works)
-            && self.tallies.iter().any(|((of, _), tally)| tally.has_failed(since, !self.patterns.anywhere(of)));
-        let begun = self.life.line(StageLine { number, at: when, mark, works, has_failed });
+            && self.tallies.iter().any(|((of, _), tally)| tally.has_failed(since, !anywhere(of)));
+        let begun = self.life.line(StageLine { number: self.lines, at, mark, works, has_failed });
         if begun == Some(LogStage::Serving) {
             let (since, marked) = self.life.since();
-            self.all_errors().for_each(|errors| errors.survived(since..number, marked));
+            self.errors.all().for_each(|errors| errors.survived(since..self.lines, marked));
             self.tallies.values_mut().for_each(|tally| tally.survived(since));
         }
-        let stopped = self.life.stopped_at(when);
-        self.all_errors().for_each(|errors| errors.stopped_at = stopped);
-        if counts && !is_advice {
-            self.errors.line(&parsed, number, at.as_ref(), known);
-            for (of, errors) in &mut self.doubts {
-                let own = known.filter(|_| doubted.is_empty() || of.is_some_and(|of| doubted.contains(&of)));
-                errors.line(&parsed, number, at.as_ref(), own.or(general.map(|(_, rank)| rank)));
-            }
-        }
-    }
-
-    fn all_errors(&mut self) -> impl Iterator<Item = &mut Errors> {
-        std::iter::once(&mut self.errors).chain(self.doubts.values_mut())
-    }
-
-    /// Takes back what the files of other engines explained.
-    fn settle(&mut self, engine: Option<&'a str>) {
-        let mut doubts = std::mem::take(&mut self.doubts);
-        if let Some(errors) = doubts.remove(&engine).or_else(|| doubts.remove(&None)) {
-            self.errors = errors;
-        }
+        let stopped = self.life.stopped_at(at);
+        self.errors.all().for_each(|errors| errors.stopped_at = stopped);
     }
 
     /// Tells the innermost exceptions of records that findings explain by another line.
     fn add_innermost(&mut self) {
         for tally in self.tallies.values_mut().filter(|tally| tally.finding.rank <= LogRank::Sign) {
-            let Some(raised) = self.errors.explained.get(&tally.line) else { continue };
+            let Some(raised) = self.errors.settled.explained.get(&tally.line) else { continue };
             let message = raised.said.split_once(": ").map_or(raised.said.as_str(), |(_, message)| message);
             if raised.place.is_some() || !tally.text.contains(message) {
                 tally.raised.get_or_insert_with(|| raised.clone());
@@ -247,7 +182,7 @@ impl<'a> LogReader<'a> {
             });
             places.max_by_key(|(length, ..)| *length)
         };
-        for (error, (_, of, finding)) in self.errors.take_placed(explained) {
+        for (error, (_, of, finding)) in self.errors.settled.take_placed(explained) {
             let at = error.first.clone().map(|text| LogTime { text, at: error.at });
             let (number, is_harmless) = (error.line, error.harmless);
             let tally = self.tallies.entry((of, &finding.id)).or_insert_with(|| Tally::new(finding));
@@ -272,7 +207,7 @@ impl<'a> LogReader<'a> {
     /// Returns the analysis.
     pub fn finish(mut self) -> LogAnalysis {
         let recognised = self.engine_or_finder();
-        self.settle(recognised.0);
+        self.errors.settle(recognised.0);
         self.explain_by_place(recognised.0);
         self.add_innermost();
         // Frames tell the engine too.
@@ -313,7 +248,7 @@ impl<'a> LogReader<'a> {
         for root in findings.iter().filter(|found| found.rank == LogRank::Root) {
             let message = root.text.split_once(": ").map(|(_, message)| message);
             if let Some(message) = message.filter(|message| message.len() >= MESSAGE) {
-                self.errors.drop_repeated((root.line, root.at), message);
+                self.errors.settled.drop_repeated((root.line, root.at), message);
             }
         }
         let root = story::root(&findings);
@@ -327,7 +262,7 @@ impl<'a> LogReader<'a> {
             };
             findings.iter().any(|found| found.rank == LogRank::Sign && found.line < cut.line && is_near(found))
         };
-        let unknown = self.errors.into_summary(failed, follows);
+        let unknown = self.errors.settled.into_summary(failed, follows);
         let mut analysis = LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: None,
@@ -369,30 +304,8 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// The access line about an answer that the engine made; other paths the API server answers alone.
-static ANSWERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r#""POST /(?:v\d/)?(?:(?:chat/)?completions|responses|messages|embeddings|rerank|score|classify|generate)\b\S* HTTP/[\d.]+" 200\b"#,
-    )
-    .ok()
-});
-
-/// The same about an error of the server, which programs log as information.
+/// The access line about an error of the server, which programs log as information.
 static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""POST /\S+ HTTP/[\d.]+" 5\d\d\b"#).ok());
-
-/// Returns true for a piece of a numbered list, as programs print it below an error whatever its cause was.
-fn is_advice(body: &str) -> bool {
-    let number = body.trim_start().split_once(". ").map(|(number, _)| number);
-    number.is_some_and(|number| (1..=2).contains(&number.len()) && number.bytes().all(|digit| digit.is_ascii_digit()))
-}
-
-/// Returns true if a line with numbers tells of work: engines write rates of zero while they stand still, too.
-fn shows_work(numbers: &LogNumbers, line: &str) -> bool {
-    let is_rate = |name: &str| numbers.values.get(name).is_some_and(|value| value.unit == Unit::TokensPerSecond);
-    let read = numbers.read(line).unwrap_or_default();
-    let mut rates = read.iter().filter(|(name, _)| is_rate(name)).map(|(_, rate)| *rate).peekable();
-    rates.peek().is_none() || rates.any(|rate| rate > 0.0)
-}
 
 /// Returns a line without the codes of colours, which would split words; a pasted log may have lost their first character.
 fn without_colours(line: &str) -> Cow<'_, str> {

@@ -23,6 +23,8 @@ const MESSAGE_LINES: usize = 24;
 /// Maximum runs of which a frame is kept: a library's error belongs to the part of the engine that called it.
 const RUNS: usize = 5;
 const TRACEBACK: &str = "Traceback (most recent call last)";
+/// Marks between the tracebacks of exceptions that belong together.
+const CHAINED: [&str; 3] = ["the above exception", "The above exception", "ExceptionGroup: "];
 
 /// The open records of all writers.
 #[derive(Debug, Clone, Default)]
@@ -170,53 +172,23 @@ impl Record {
         known: Option<LogRank>,
         failure: impl Fn(&str) -> UnknownLine,
     ) -> bool {
-        // A copy of a log may leave frames out: `...`.
-        let blank = !body.contains(char::is_alphanumeric);
         let same = !line.header.is_empty() && line.header == self.last_header;
         if !self.traced {
-            let Some((header, _)) = &mut self.header else { return false };
-            let bare = line.header.is_empty();
-            if ["panic: ", "fatal error: "].iter().any(|text| header.said.starts_with(text))
-                && has(&GOROUTINE, &line.text)
-            {
-                header.place = header.place.take().or_else(|| go_frame(&line.text));
-            } else if body.starts_with(TRACEBACK) || frame(body).is_some() {
-                (self.traced, self.inside, self.frame, self.flat) = (true, true, self.add_frame(body), is_flat(body));
-            } else if bare
-                && header.said.contains(" panicked at")
-                && header.said.ends_with(|c: char| c.is_ascii_digit())
-                && !has(&STRONG, body)
-                && !blank
-            {
-                header.said = format!("{}: {body}", header.said);
-            } else if bare && let Some((_, what)) = body.split_once("what():") {
-                header.said = format!("{}: {}", header.said, what.trim());
-                self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
-            } else if !((blank || body.starts_with([' ', '\t'])) && (bare || same))
-                || (known.is_some() && header.exception.is_none())
-            {
-                return false;
-            } else {
-                // What stands below an exception is its message.
-                self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
-            }
-            return true;
+            return self.header_goes_on(line, body, known, same);
         }
-        let chained =
-            ["the above exception", "The above exception", "ExceptionGroup: "].iter().any(|text| body.contains(text));
-        let frame = self.add_frame(body);
-        let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && exception(body).is_none();
-        // Not one with a time or a place of its own.
-        let lacks_message = self.lacks_message() && !line.header.contains(|c: char| c.is_ascii_digit());
-        // An error in a list belongs to the message, and the list's dash is no header.
-        let is_listed = line.header.trim_end() == "-";
-        let is_bare = is_listed || line.header.is_empty();
-        let indented = body.starts_with([' ', '\t']) || body.starts_with("+ ") || frame.is_some() || is_code;
+        let (frame, is_raised) = (self.add_frame(body), exception(body).is_some());
+        let is_code = std::mem::replace(&mut self.flat, is_flat(body)) && !is_raised;
+        let is_chained = CHAINED.iter().any(|text| body.contains(text));
+        let is_inner = is_blank(body)
+            || is_chained
+            || is_code
+            || frame.is_some()
+            || [" ", "\t", "+ ", TRACEBACK].iter().any(|start| body.starts_with(start));
+        self.prefixed |= frame.is_some() && !line.header.is_empty();
         // A terminal may have wrapped a line, and the piece has lost the prefix.
         let is_bare_text = line.header.is_empty() && line.level == LineLevel::None && !has(&STRONG, body);
-        self.prefixed |= frame.is_some() && !line.header.is_empty();
-        let is_piece = is_bare_text && self.inside && self.prefixed && known.is_none() && exception(body).is_none();
-        if is_piece && !(indented || chained || blank) {
+        let is_piece = is_bare_text && self.inside && self.prefixed && known.is_none() && !is_raised;
+        if is_piece && !is_inner {
             self.piece.get_or_insert_with(|| failure(body));
             return true;
         }
@@ -228,66 +200,126 @@ impl Record {
         if body.contains(TRACEBACK) || (frame.is_some() && is_error) {
             self.last_frame = Some(failure(body));
         }
-        if blank || chained || indented || body.starts_with(TRACEBACK) {
-            self.message_lines += usize::from(blank && self.innermost.is_some());
+        if is_inner {
             self.is_caused |= body.contains("direct cause");
-            self.inside |= chained || body.contains(TRACEBACK) || frame.is_some();
-            // One of several lines is told without them.
-            if frame.is_some() || (body.trim_start().starts_with("assert ") && !body.ends_with(['(', ',', '\\'])) {
-                self.assertion = frame.is_none().then(|| body.trim().to_owned());
-            }
-            self.frame = frame.or(self.frame.take());
-            self.add_reason(body);
-            self.explained |= self.innermost.is_some() && known.is_some_and(|rank| rank != LogRank::Secondary);
-            if self.inside
-                && let Some(class) = exception(body.trim_start())
-            {
-                self.indented = Some(UnknownLine { exception: Some(class), ..failure(body) });
-            }
-        } else if self.inside && (same || exception(body).is_some() || (!self.cut && line.level == LineLevel::None)) {
+            self.inside |= is_chained || frame.is_some() || body.contains(TRACEBACK);
+            self.add_inner(body, frame, known, failure);
+        } else if self.inside && (same || is_raised || (!self.cut && line.level == LineLevel::None)) {
             // The first line without indentation after the frames is the exception, whatever its class, unless it is a
             // message with a level of its own.
-            // An assertion without a message says by its code what did not hold.
-            let said = match self.assertion.take() {
-                Some(code) if body.trim_end().ends_with("AssertionError") => format!("{}: {code}", body.trim_end()),
-                _ => body.to_owned(),
-            };
-            let raised = UnknownLine {
-                exception: exception(body).or_else(|| class(body)),
-                place: self.frame.take(),
-                frames: std::mem::take(&mut self.frames),
-                ..failure(&said)
-            };
-            // The library around a system call says where it wanted to connect.
-            let names_peer = self.innermost.as_ref().is_some_and(|(inner, inner_known)| {
-                inner_known.is_none()
-                    && has(&DISCONNECTED, &inner.said)
-                    && !has(&PEER, &inner.said)
-                    && has(&PEER, &raised.said)
-            });
-            let is_wrapper = self.innermost.as_ref().is_none_or(|(inner, _)| has(&OF_ANOTHER, &inner.said));
-            if names_peer || is_wrapper {
-                self.innermost = Some((raised, known));
-            } else if self.is_caused && known.is_some_and(|rank| rank <= LogRank::Sign) {
-                self.explained_by.get_or_insert(raised.line);
-            }
-            self.inside = false;
-            self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
-        } else if self.message_lines < MESSAGE_LINES
-            && (is_listed || exception(body).is_none())
-            && (same || lacks_message || (is_bare && !has(&STRONG, body)))
-        {
-            // A message of several lines.
-            if let Some((raised, _)) = self.innermost.as_mut().filter(|_| lacks_message) {
-                raised.said = printable(&format!("{} {}", raised.said, body.trim()));
-            }
-            self.message_lines += 1;
-            self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
-        } else {
+            self.add_raised(body, known, failure);
+        } else if !self.add_message(line, body, known, same) {
             return false;
         }
         self.last_header.clone_from(&line.header);
         true
+    }
+
+    /// Adds a line below a header without a traceback; false if it belongs to another record.
+    fn header_goes_on(&mut self, line: &LogLine<'_>, body: &str, known: Option<LogRank>, same: bool) -> bool {
+        let Some((header, _)) = &mut self.header else { return false };
+        let bare = line.header.is_empty();
+        let is_go = ["panic: ", "fatal error: "].iter().any(|text| header.said.starts_with(text));
+        let is_rust = header.said.contains(" panicked at") && header.said.ends_with(|c: char| c.is_ascii_digit());
+        if is_go && has(&GOROUTINE, &line.text) {
+            header.place = header.place.take().or_else(|| go_frame(&line.text));
+        } else if body.starts_with(TRACEBACK) || frame(body).is_some() {
+            (self.traced, self.inside, self.frame, self.flat) = (true, true, self.add_frame(body), is_flat(body));
+        } else if bare && is_rust && !is_blank(body) && !has(&STRONG, body) {
+            header.said = format!("{}: {body}", header.said);
+        } else if bare && let Some((_, what)) = body.split_once("what():") {
+            header.said = format!("{}: {}", header.said, what.trim());
+            self.explain(known);
+        } else {
+            // What stands below an exception is its message.
+            let is_below = (is_blank(body) || body.starts_with([' ', '\t'])) && (bare || same);
+            if !is_below || (known.is_some() && header.exception.is_none()) {
+                return false;
+            }
+            self.explain(known);
+        }
+        true
+    }
+
+    /// Adds a line of a traceback before the exception, or an indented one after it.
+    fn add_inner(
+        &mut self,
+        body: &str,
+        frame: Option<String>,
+        known: Option<LogRank>,
+        failure: impl Fn(&str) -> UnknownLine,
+    ) {
+        self.message_lines += usize::from(is_blank(body) && self.innermost.is_some());
+        // One of several lines is told without them.
+        if frame.is_some() || (body.trim_start().starts_with("assert ") && !body.ends_with(['(', ',', '\\'])) {
+            self.assertion = frame.is_none().then(|| body.trim().to_owned());
+        }
+        self.frame = frame.or(self.frame.take());
+        self.add_reason(body);
+        if self.innermost.is_some() {
+            self.explain(known);
+        }
+        if self.inside
+            && let Some(class) = exception(body.trim_start())
+        {
+            self.indented = Some(UnknownLine { exception: Some(class), ..failure(body) });
+        }
+    }
+
+    /// Adds the exception of a traceback.
+    fn add_raised(&mut self, body: &str, known: Option<LogRank>, failure: impl Fn(&str) -> UnknownLine) {
+        // An assertion without a message says by its code what did not hold.
+        let said = match self.assertion.take() {
+            Some(code) if body.trim_end().ends_with("AssertionError") => format!("{}: {code}", body.trim_end()),
+            _ => body.to_owned(),
+        };
+        let raised = UnknownLine {
+            exception: exception(body).or_else(|| class(body)),
+            place: self.frame.take(),
+            frames: std::mem::take(&mut self.frames),
+            ..failure(&said)
+        };
+        // The library around a system call says where it wanted to connect.
+        let names_peer = self.innermost.as_ref().is_some_and(|(inner, inner_known)| {
+            inner_known.is_none()
+                && has(&DISCONNECTED, &inner.said)
+                && !has(&PEER, &inner.said)
+                && has(&PEER, &raised.said)
+        });
+        let is_wrapper = self.innermost.as_ref().is_none_or(|(inner, _)| has(&OF_ANOTHER, &inner.said));
+        if names_peer || is_wrapper {
+            self.innermost = Some((raised, known));
+        } else if self.is_caused && known.is_some_and(|rank| rank <= LogRank::Sign) {
+            self.explained_by.get_or_insert(raised.line);
+        }
+        self.inside = false;
+        self.explain(known);
+    }
+
+    /// Adds a line of the exception's message; false if it is none.
+    fn add_message(&mut self, line: &LogLine<'_>, body: &str, known: Option<LogRank>, same: bool) -> bool {
+        // Not one with a time or a place of its own.
+        let lacks_message = self.lacks_message() && !line.header.contains(|c: char| c.is_ascii_digit());
+        // An error in a list belongs to the message, and the list's dash is no header.
+        let is_listed = line.header.trim_end() == "-";
+        let is_bare = is_listed || line.header.is_empty();
+        let is_message = self.message_lines < MESSAGE_LINES
+            && (is_listed || exception(body).is_none())
+            && (same || lacks_message || (is_bare && !has(&STRONG, body)));
+        if !is_message {
+            return false;
+        }
+        if let Some((raised, _)) = self.innermost.as_mut().filter(|_| lacks_message) {
+            raised.said = printable(&format!("{} {}", raised.said, body.trim()));
+        }
+        self.message_lines += 1;
+        self.explain(known);
+        true
+    }
+
+    /// Marks the record as explained by a finding that says more than that something followed.
+    fn explain(&mut self, known: Option<LogRank>) {
+        self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
     }
 
     /// Returns true if the exception's message begins in the line below it.
@@ -322,34 +354,47 @@ impl Record {
 
     /// Ends the record; `None` if a finding explains it.
     fn end(self) -> Option<UnknownLine> {
-        let (header, of_header) = self.header.unzip();
-        let of_header = of_header.flatten();
-        let of_thread = header.as_ref().is_some_and(|header| {
-            header.said.starts_with("Exception in thread ") && !header.said.contains("MainThread")
-        });
-        if self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
-            let header = header.filter(|_| of_header.is_some_and(|rank| rank <= LogRank::Sign));
-            let explained_by = self.explained_by.or(header.as_ref().map(|header| header.line))?;
-            let innermost = self.innermost.map(|(raised, known)| (known.is_none(), raised));
+        let said = self.header.as_ref().map_or("", |(header, _)| &header.said);
+        let of_thread = said.starts_with("Exception in thread ") && !said.contains("MainThread");
+        let of_header = self.header.as_ref().and_then(|(_, known)| *known);
+        let ended = match self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
+            true => self.end_explained(),
+            false => self.end_unexplained(),
+        };
+        ended.map(|raised| UnknownLine { of_thread, ..raised })
+    }
+
+    /// Returns the innermost exception of a record that a finding explains by another line.
+    fn end_explained(self) -> Option<UnknownLine> {
+        let header = self.header.filter(|(_, known)| known.is_some_and(|rank| rank <= LogRank::Sign));
+        let header = header.map(|(header, _)| header);
+        let explained_by = self.explained_by.or(header.as_ref().map(|header| header.line))?;
+        let raised = match self.innermost {
+            Some((raised, known)) => known.is_none().then_some(raised),
             // A header whose message or place stands in the lines below it.
-            let goes_on = |header: &UnknownLine| header.place.is_some() || !header.text.contains(&header.said);
-            let raised = innermost.or(header.map(|header| (goes_on(&header), header)));
-            let (_, raised) = raised.filter(|(is_unexplained, _)| *is_unexplained)?;
-            return Some(UnknownLine { explained_by: Some(explained_by), of_thread, ..raised });
-        }
-        let fatal = of_header == Some(LogRank::Secondary);
+            None => header.filter(|header| header.place.is_some() || !header.text.contains(&header.said)),
+        };
+        Some(UnknownLine { explained_by: Some(explained_by), ..raised? })
+    }
+
+    /// Returns the innermost error of a record that no finding explains.
+    fn end_unexplained(self) -> Option<UnknownLine> {
+        let (header, of_header) = self.header.unzip();
+        let fatal = of_header == Some(Some(LogRank::Secondary));
         let indented = self.indented.filter(|_| header.is_none()).or(self.piece).map(|raised| (raised, None));
-        match self.innermost.or(indented) {
-            Some((_, Some(_))) => None,
-            Some((raised, None)) => Some(UnknownLine { fatal, of_thread, ..raised }),
-            None if header.is_none() => {
-                self.last_frame.map(|frame| UnknownLine { cut: true, place: self.frame, ..frame })
-            }
-            None => header
-                .filter(|_| of_header.is_none())
-                .map(|header| UnknownLine { place: header.place.clone().or(self.frame), ..header }),
+        match (self.innermost.or(indented), header) {
+            (Some((_, Some(_))), _) => None,
+            (Some((raised, None)), _) => Some(UnknownLine { fatal, ..raised }),
+            (None, None) => self.last_frame.map(|frame| UnknownLine { cut: true, place: self.frame, ..frame }),
+            (None, Some(_)) if fatal => None,
+            (None, Some(header)) => Some(UnknownLine { place: header.place.clone().or(self.frame), ..header }),
         }
     }
+}
+
+/// Returns true for a line without words; a copy of a log may leave frames out: `...`.
+fn is_blank(body: &str) -> bool {
+    !body.contains(char::is_alphanumeric)
 }
 
 /// Returns a line without the bar that Python sets before the exceptions of a group.

@@ -65,6 +65,10 @@ pub(super) fn fact(e: &EvidenceResult, words: &Phrases) -> String {
         (None, _) if e.outcome == Outcome::NoData => e.title.clone(),
         (None, _) => words.text("fact-none", &[("title", e.title.as_str().into())]),
     };
+    let fact = match e.as_before {
+        true => words.text("fact-as-before", &[("fact", fact.into())]),
+        false => fact,
+    };
     match e.source {
         ValueSource::Exporter => words.text("fact-direct", &[("fact", fact.into())]),
         ValueSource::Log => {

@@ -67,7 +67,7 @@ fn the_first_root_is_named_and_the_loud_last_lines_are_told_as_followers() {
     let output = read(DEATH.as_bytes(), &[]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("the GPU ran out of memory") && text.contains("Lower `--gpu-memory"), "{text}");
+    assert!(text.contains("the GPU ran out of memory") && text.contains("lower `--gpu-memory"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod api;
 mod attention;
 mod backtest;
 mod backups;
+mod borne_load;
 mod bridges;
 mod budgets;
 mod bundle;

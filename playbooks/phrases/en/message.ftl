@@ -16,6 +16,8 @@ change-none = unchanged at { $now }
 change-from-nothing = { $now } (was { $was })
 change-of-peers = { $now } (others { $others })
 fact-direct = { $fact } (read directly)
+# The value was the same in the minutes before the symptom began.
+fact-as-before = { $fact }, as before this began
 fact-none = { $title }: none
 
 ## The first line: what, who is affected, why

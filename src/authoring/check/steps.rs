@@ -1,6 +1,7 @@
 //! Lints of the steps: flags exist in the stated versions, and a `verify` can show whether the step worked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::verdicts::{healthy, observations, read, test_files};
 use diagnose::{holds, invert_condition, inverted_symptom_check, judge};
@@ -145,9 +146,10 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
         let step = owned.step;
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
         let mut say = |lint, message, hint| problems.extend(owned.problem(library, lint, message, Some(hint)));
+        let words = words(&step.action);
         let rows = library.tables.engine_flags.rows.iter();
         let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
-        for row in rows.filter(|row| names(&step.action, &row.flag)) {
+        for row in rows.filter(|row| words.contains(row.flag.as_str())) {
             let (flag, engine) = (&row.flag, &row.engine);
             if let Some((since, req)) = row.since.as_ref().zip(req.as_ref())
                 && req.at_least.as_ref().is_none_or(|least| least < since)
@@ -165,9 +167,9 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Returns true if a text has a flag as a word of its own.
-fn names(text: &str, flag: &str) -> bool {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).any(|word| word == flag)
+/// Returns the words of a text, a flag as one word.
+fn words(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).collect()
 }
 
 /// Returns the first words of a step, by which its line is found.
@@ -183,7 +185,7 @@ fn first(step: &Step) -> &str {
 struct Case {
     /// The name, `<playbook>: <the case's name>`.
     name: String,
-    observations: Observations,
+    observations: Rc<Observations>,
     /// True if the symptom's own check can be inverted.
     invertible: bool,
     /// The index of its file's healthy fleet.
@@ -203,11 +205,17 @@ struct Fleet {
 /// normal on the user's fleet may miss a shipped threshold. Shipped cases test the shipped steps, unless a user's file replaces them, and the steps of a user's nodes that no
 /// case of the user finds. A check of a user's step also counts as useful if a shipped case needs it.
 pub fn verifies(library: &Library) -> Vec<Problem> {
+    let own = library.files.values().any(|file| file.own);
+    let mut steps = steps(library);
+    steps.retain(|owned| !own || owned.is_of_user(library));
+    if steps.is_empty() {
+        return Vec::new();
+    }
     let mut fleets = Vec::new();
     let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
     for (own, test) in test_files(library).filter_map(|file| Some((file.own, read(library, file).ok()?))) {
         for case in &test.cases {
-            let observations = observations(library, &test, case);
+            let observations = Rc::new(observations(library, &test, case));
             let Some(judged) = judge(library, &test.playbook, &observations) else { continue };
             if judged.symptom != SymptomVerdict::Confirmed {
                 continue;
@@ -216,18 +224,14 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
                 let name = format!("{}: {}", test.playbook, case.name);
-                let case = Case { name, observations: observations.clone(), invertible, fleet: fleets.len() };
+                let case = Case { name, observations: Rc::clone(&observations), invertible, fleet: fleets.len() };
                 found.entry((id, own)).or_default().push(case);
             }
         }
         fleets.push(Fleet { name: test.playbook.clone(), observations: healthy(library, &test) });
     }
-    let own = library.files.values().any(|file| file.own);
     let mut problems = Vec::new();
-    for owned in steps(library) {
-        if own && !owned.is_of_user(library) {
-            continue;
-        }
+    for owned in steps {
         let of = |own: bool| found.get(&(owned.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
         let shipped = of(false);
         let cases = if own && !of(true).is_empty() { of(true) } else { shipped };

@@ -13,14 +13,18 @@ use crate::observe::batch::MANY_REPLICAS;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{keep_where_too_short, needs, pool_first};
+use crate::refine::onset::{self, Traced, trace};
+use crate::refine::replica_values;
 use crate::refine::screen::{Screened, clarity, enter, explains, screen, with_time_left};
-use crate::refine::{onset, replica_values};
 use findings::request::SHORTEST_WINDOW;
 use findings::scope::Scope;
 use findings::{Diagnosis, Judged, Request, Screening, SymptomVerdict};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use prom::Prometheus;
+
+/// Maximum number of traces of an incident: after a first one another chain may be the best.
+const MAX_TRACES: usize = 2;
 
 /// The observations for the request's playbook, and the verdict.
 pub(super) struct Seen<'a> {
@@ -165,10 +169,19 @@ impl<'a> Seen<'a> {
 
     /// Queries the onsets of the evidence and judges again; not of a Prometheus that is away.
     pub(super) async fn traced(mut self, prometheus: &Prometheus, deadline: Instant, away: bool) -> Self {
-        let Some(judged) = self.judged.as_ref().filter(|_| !away) else { return self };
-        let traced = onset::trace(self.library, prometheus, &self.request, &mut self.observed, judged, deadline);
-        if Box::pin(traced).instrument(debug_span!("trace")).await {
+        let mut traced = Traced::default();
+        for _ in 0..MAX_TRACES {
+            let Some(judged) = self.judged.as_ref().filter(|_| !away) else { break };
+            let (library, request) = (self.library, &self.request);
+            let tracing = trace(library, prometheus, request, &mut self.observed, judged, &mut traced, deadline);
+            if !Box::pin(tracing).instrument(debug_span!("trace")).await {
+                break;
+            }
             self.judged = self.verdicts();
+            // Only then may a chain be the best that was not traced.
+            if self.observed.observations.as_before.is_empty() {
+                break;
+            }
         }
         self
     }
@@ -195,6 +208,7 @@ impl<'a> Seen<'a> {
         self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
         self.observed.cache.queries = young.cache.queries;
         young.observations.held_since = self.observed.observations.held_since.clone();
+        young.observations.as_before = self.observed.observations.as_before.clone();
         young.observations.held_step_seconds = self.observed.observations.held_step_seconds;
         keep_where_too_short(self.library, &self.observed.observations, &mut young.observations);
         let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return self };

@@ -13,8 +13,8 @@ use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::TRAFFIC;
 use detect::compared_with;
 use findings::{
-    BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations, Onset, Request,
-    SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
+    BlastRadius, CauseFound, Diagnosis, EngineFound, ErrorBudget, EvidenceResult, Judged, Judgement, Observations,
+    Onset, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
 };
 use knowledge::clock;
 use knowledge::gap::missing_part;
@@ -54,24 +54,14 @@ pub(crate) fn assemble(
     // Later queries may lack a part although the first ones did not.
     let missing = incomplete.as_deref().map(missing_part).filter(|missing| !problems.contains(missing));
     missing.into_iter().for_each(|missing| problems.insert(0, missing));
-    let judged = judged.unwrap_or_else(|| {
-        if screening.is_none() && !request.playbook.is_empty() {
-            problems.push(format!("there is no playbook `{}`", request.playbook));
-        }
-        let symptom = match &screening {
-            // What was not measured may be the symptom.
-            Some(screening) if !screening.looked_at.is_empty() && screening.unmeasured.is_empty() => {
-                if degraded || incomplete.is_some() { SymptomVerdict::NoData } else { SymptomVerdict::Absent }
-            }
-            _ => SymptomVerdict::NoData,
-        };
-        Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
-    });
+    if judged.is_none() && screening.is_none() && !request.playbook.is_empty() {
+        problems.push(format!("there is no playbook `{}`", request.playbook));
+    }
+    let judged = judged.unwrap_or_else(|| without_symptom(screening.as_ref(), degraded || incomplete.is_some()));
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
     let serving = detection.pool(library).next().map(|(_, engine_seen)| engine_seen);
     let causes = roots(library, request, &nodes, &judged, &observations);
-    let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
         let (nodes, runs_on) = (members.nodes(), members.run_on(request));
         FixContext {
@@ -118,24 +108,7 @@ pub(crate) fn assemble(
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &observations),
         not_looked_at: not_looked_at(library, &nodes, &judged, &observations),
-        symptom: SymptomFound {
-            playbook: request.playbook.clone(),
-            title: match (entry, judged.symptom) {
-                (Some(playbook), _) => playbook.title.clone(),
-                (None, SymptomVerdict::Absent) => "nothing is abnormal".to_owned(),
-                (None, _)
-                    if screening.as_ref().is_some_and(|s| !s.unmeasured.is_empty() && !s.looked_at.is_empty()) =>
-                {
-                    "nothing is abnormal in the measured signals".to_owned()
-                }
-                (None, _) => "no symptom is known".to_owned(),
-            },
-            impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
-            verdict: judged.symptom,
-            promise: library.promise_of(&request.playbook),
-            error_budget,
-            evidence: judged.evidence.clone(),
-        },
+        symptom: symptom_found(library, request, &judged, screening.as_ref(), error_budget),
         causes,
         screening,
         fix,
@@ -159,6 +132,41 @@ pub(crate) fn assemble(
         diagnosis.nearest = nearest(library, &request.playbook, &judged);
     }
     diagnosis
+}
+
+/// Returns the verdict without a playbook: nothing is abnormal if everything was measured.
+fn without_symptom(screening: Option<&Screening>, is_partial: bool) -> Judged {
+    // What was not measured may be the symptom.
+    let is_whole =
+        screening.is_some_and(|screening| !screening.looked_at.is_empty() && screening.unmeasured.is_empty());
+    let symptom = if is_whole && !is_partial { SymptomVerdict::Absent } else { SymptomVerdict::NoData };
+    Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
+}
+
+fn symptom_found(
+    library: &Library,
+    request: &Request,
+    judged: &Judged,
+    screening: Option<&Screening>,
+    error_budget: Option<ErrorBudget>,
+) -> SymptomFound {
+    let entry = library.playbooks.get(&request.playbook);
+    let has_gaps = screening.is_some_and(|s| !s.unmeasured.is_empty() && !s.looked_at.is_empty());
+    let title = match (entry, judged.symptom) {
+        (Some(playbook), _) => playbook.title.as_str(),
+        (None, SymptomVerdict::Absent) => "nothing is abnormal",
+        (None, _) if has_gaps => "nothing is abnormal in the measured signals",
+        (None, _) => "no symptom is known",
+    };
+    SymptomFound {
+        playbook: request.playbook.clone(),
+        title: title.to_owned(),
+        impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
+        verdict: judged.symptom,
+        promise: library.promise_of(&request.playbook),
+        error_budget,
+        evidence: judged.evidence.clone(),
+    }
 }
 
 /// Returns one entry per root, with its best chain.

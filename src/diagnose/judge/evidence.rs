@@ -48,13 +48,12 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
         }
     };
     decided.required = evidence.required;
-    // Only a guard may be missing: what a cause is known by has to be seen.
-    decided.unsupported &= !tells_of_change(library, &decided);
     decided.weight = evidence.weight;
     if decided.outcome == Outcome::Met {
         let since = observations.signals.get(&decided.signal).and_then(|o| o.since);
-        decided.since =
-            observations.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied().or(since);
+        let key = Observations::held_key(&decided.signal, &decided.when);
+        decided.since = observations.held_since.get(&key).copied().or(since);
+        decided.as_before = observations.as_before.contains(&key);
     }
     decided
 }
@@ -68,8 +67,12 @@ pub(crate) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
 /// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
 /// on every normal day and begins whenever something else ends.
 pub(crate) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
-    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
-    e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
+    e.when.parse().is_ok_and(|when| is_harmful(library, &e.signal, &when))
+}
+
+fn is_harmful(library: &Library, signal: &str, when: &Condition) -> bool {
+    let falls = library.signals.get(signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
+    when.comparisons().first().is_some_and(|c| match c.op {
         Op::Above | Op::AtLeast => !falls,
         Op::Below | Op::AtMost => falls,
     })
@@ -88,6 +91,7 @@ fn nothing(library: &Library, signal: &str, when: &str, observation: Option<&Obs
         outcome: Outcome::NoData,
         support: 0.0,
         since: None,
+        as_before: false,
         required: false,
         weight: 1.0,
         incomplete: false,
@@ -107,6 +111,8 @@ pub fn holds(library: &Library, signal: &str, when: &Condition, observations: &O
 pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observations: &Observations) -> EvidenceResult {
     let observation = observations.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);
+    // Only a guard may be missing: what a cause is known by has to be seen.
+    result.unsupported &= !is_harmful(library, signal, when);
     let unasked = Observation::default();
     let o = match observation {
         Some(o) => o,

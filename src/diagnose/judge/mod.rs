@@ -4,7 +4,8 @@
 //! weighted mean of the supports, on a scale of 0..1; a check without data counts half of its weight as doubt: less
 //! data never makes a cause more certain. A required check that is not met multiplies the score by 1 plus its
 //! negative support; if it is clearly not met, the cause is ruled out. A cause that explains little of the latency
-//! has a lower score too ([`mod@parts`]). A required check without data leaves the cause undetermined.
+//! has a lower score too ([`mod@parts`]). A required check without data leaves the cause undetermined. A cause whose
+//! evidence is as it was before the symptom began is at most possible.
 
 pub(crate) mod affected_replicas;
 pub(crate) mod assemble;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::judge::evidence::{evaluate, is_silent};
+use crate::judge::evidence::{evaluate, is_silent, tells_of_change};
 use crate::judge::parts::{explained, parts};
 use findings::{
     EvidenceResult, Judged, Judgement, NOTICED_LATE, Observations, Outcome, SymptomVerdict, Verdict, first_sign,
@@ -81,6 +82,9 @@ pub fn judge(library: &Library, playbook: &str, observations: &Observations) -> 
         }
         let effect = onset(&evidence).map(|(at, _)| at);
         descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
+        // Something that is new comes before all that was there before, even where that has more evidence.
+        let is_old = |id: &String| causes.get(id).is_some_and(|cause| is_as_before(library, &cause.evidence));
+        chains.sort_by_key(|chain| chain.iter().any(is_old));
         // An alert may name the mechanism itself; then at least the mechanism is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
             causes.insert(playbook.to_owned(), judge_node(library, entry, observations));
@@ -117,9 +121,22 @@ pub(crate) fn symptom(
 
 fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) -> Judgement {
     let results = results(library, node.evidence, observations);
-    let (verdict, score) = results.as_deref().map_or((Verdict::Undetermined, 0.0), score);
+    let (mut verdict, mut score) = results.as_deref().map_or((Verdict::Undetermined, 0.0), score);
     let (id, title, evidence) = (node.id.to_owned(), node.title.to_owned(), results.unwrap_or_default());
+    if is_as_before(library, &evidence) && verdict == Verdict::Likely {
+        (verdict, score) = (Verdict::Possible, POSSIBLE);
+    }
     Judgement { id, title, verdict, score, explained: None, evidence }
+}
+
+/// Returns true if all that a cause is known by was there, and as large, before the symptom began: then something else
+/// began it. It is known by what it requires, else by all that speaks for it.
+fn is_as_before(library: &Library, evidence: &[EvidenceResult]) -> bool {
+    let is_telling = |e: &&EvidenceResult| e.outcome == Outcome::Met && e.weight > LIGHT && tells_of_change(library, e);
+    let telling: Vec<&EvidenceResult> = evidence.iter().filter(is_telling).collect();
+    let required: Vec<&EvidenceResult> = telling.iter().copied().filter(|e| e.required).collect();
+    let known_by = if required.is_empty() { telling } else { required };
+    !known_by.is_empty() && known_by.iter().all(|e| e.as_before)
 }
 
 /// Evaluates all checks. Checks on logs that were not read, or on too few hours before the incident, count neither

@@ -3,7 +3,7 @@
 //!
 //! A decoding step produces one token for each running request and takes longer with more of them: about linearly
 //! within the batches that a pool sees. A line through the pool's own hours gives the expected cost of today's batch;
-//! the excess has another cause. The line is a Theil–Sen estimator, which tolerates a quarter of outliers.
+//! the excess has another cause.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::observe::answer_cache::Hours;
 use crate::observe::batch::{ask_range, pack};
 use crate::observe::plan::{Needs, engines_reporting, filled, pruned};
 use detect::{DetectionResult, MARGIN, PlannedQuery, QueryPurpose};
-use findings::observation::{Observation, Observations, median};
+use findings::observation::{Observation, Observations};
+use findings::trend::{MARGIN_OF_BOUND, bound, expected};
 use findings::{Baseline, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
@@ -27,14 +28,6 @@ use prom::{Answer, Prometheus, Series};
 const HOURS: Duration = Duration::from_secs(6 * 3_600);
 /// Time between two points; load changes slowly.
 const STEP: Duration = Duration::from_secs(900);
-/// Minimum number of points for a line.
-const MIN_POINTS: usize = 8;
-/// Minimum spread of the batch sizes for a slope, as a share of the usual size.
-const MIN_SPREAD: f64 = 0.2;
-/// Multiple of the largest batch up to which the line is extrapolated; beyond it, steps may cost more.
-const MAX_EXTRAPOLATION: f64 = 1.5;
-/// Maximum median distance from the line, as a share; with more, the batch does not drive the signal.
-const SCATTER: f64 = 0.3;
 /// The reason for a missing value though Prometheus answered.
 const TOO_LITTLE: &str =
     "the hours before the incident have too few points, or batches that are too different from now";
@@ -137,7 +130,11 @@ pub(crate) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, ob
         let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
         let (of, by) = (past(&against.signal), past(&against.driver));
         let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
-        let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
+        let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| match expected(&points, x) {
+            Some(expected) => Some(y / expected),
+            // A batch that slow steps have filled is larger than any before: what it costs at most is known all the same.
+            None => Some(y / bound(&points, x)?).filter(|ratio| *ratio > MARGIN_OF_BOUND),
+        });
         let query = observations.signals.get(&against.signal).and_then(|o| o.query.clone());
         let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
         let answered = hours.is_some_and(|hours| !hours.is_empty());
@@ -148,72 +145,17 @@ pub(crate) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, ob
     }
 }
 
-/// Returns the value of the line through the points at `x`; `None` if the points do not allow one.
-fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
-    let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
-    let middle = |values: Vec<f64>| median(&mut { values });
-    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
-    let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let has_spread = most - least > MIN_SPREAD * usual;
-    let reach = if has_spread { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
-    if x.is_nan() || x > most * reach || (!has_spread && x * reach < least) {
-        return None;
-    }
-    // A batch smaller than all others costs no more than the smallest.
-    let x = x.max(least);
-    let pairs = points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (a, b)));
-    let slopes =
-        pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
-    // No step becomes faster with a larger batch.
-    let slope = if has_spread { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
-    let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
-    let scatter = middle(points.iter().map(|(x, y)| ((base + slope * x) / y - 1.0).abs()).collect())?;
-    Some(base + slope * x).filter(|expected| *expected > 0.0 && scatter <= SCATTER)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A pool whose steps take 10 ms and 1 ms for each running request.
-    fn pool(batches: impl IntoIterator<Item = f64>) -> Vec<(f64, f64)> {
-        batches.into_iter().map(|n| (n, 0.010 + 0.001 * n)).collect()
-    }
-
     fn day() -> Vec<(f64, f64)> {
-        pool((0..24).map(|i| 8.0 + f64::from(i)))
+        (0..24).map(|i| 8.0 + f64::from(i)).map(|n| (n, 0.010 + 0.001 * n)).collect()
     }
 
     fn near(value: Option<f64>, expected: f64) {
         assert!(value.is_some_and(|value| (value / expected - 1.0).abs() < 0.05), "{value:?}, expected {expected}");
-    }
-
-    #[test]
-    fn a_batch_costs_what_such_batches_cost() {
-        near(expected(&day(), 20.0), 0.030);
-        near(expected(&day(), 40.0), 0.050);
-        near(expected(&day(), 1.0), 0.018);
-    }
-
-    #[test]
-    fn a_quarter_of_odd_points_does_not_bend_the_line() {
-        let mut outlying = day();
-        outlying.iter_mut().step_by(4).for_each(|(_, y)| *y *= 10.0);
-        near(expected(&outlying, 30.0), 0.040);
-    }
-
-    #[test]
-    fn what_the_hours_do_not_tell_is_not_guessed() {
-        assert_eq!(expected(&day()[..7], 10.0), None, "too few points");
-        assert_eq!(expected(&day(), 60.0), None, "far beyond all batches");
-        let flat = pool([20.0; 12]);
-        near(expected(&flat, 21.0), 0.030);
-        assert_eq!(expected(&flat, 30.0), None, "no slope is known");
-        assert_eq!(expected(&flat, 10.0), None, "no slope is known");
-        let wild: Vec<(f64, f64)> = (0..24).map(|i| (10.0 + f64::from(i), [0.01, 0.2, 0.05][i as usize % 3])).collect();
-        assert_eq!(expected(&wild, 20.0), None, "the batch is not what drives it");
-        assert_eq!(expected(&[], 1.0), None);
-        assert_eq!(expected(&day(), f64::NAN), None);
     }
 
     #[test]
@@ -232,6 +174,8 @@ mod tests {
         };
         near(told(0.040, 30.0, Some(&hours)).value, 1.0);
         near(told(0.080, 30.0, Some(&hours)).value, 2.0);
+        near(told(0.390, 120.0, Some(&hours)).value, 2.0);
+        assert_eq!(told(0.250, 120.0, Some(&hours)).value, None, "a bound tells only that steps are slow");
         for (hours, why) in [(Some(&Hours::new()), TOO_LITTLE), (None, NOT_ANSWERED)] {
             let nothing = told(0.040, 30.0, hours);
             assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(why)));

@@ -4,7 +4,7 @@
 //! Evidence that held all along has no onset. Onsets break ties, for a cause does not begin after its effect, and
 //! date the timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::observe::plan::{Needs, plan_for, pruned, reduced};
 use crate::refine::ranges::{answered_ranges, observations_at};
 use detect::{DetectionResult, PlannedQuery, QueryPurpose};
 use findings::request::SHORTEST_WINDOW;
-use findings::{EvidenceResult, Judged, Observations, Outcome, Request};
+use findings::{Course, CourseStep, EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
@@ -30,21 +30,29 @@ const STEPS_OF_MANY: i64 = 4;
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Steps in a row that may lack data or the condition within a period, and at its end: a missed scrape does not end it.
-const MAX_MISSED_STEPS: usize = 2;
-/// Number of steps with the condition that one step without it takes away from a period.
-const NOT_MET_COST: i32 = 2;
 
-/// Finds the onsets of the evidence of the best chains; returns true if any was found.
+/// The finds of earlier traces of an incident.
+#[derive(Debug, Default)]
+pub(crate) struct Traced {
+    /// The conditions that were traced, by [`Observations::held_key`].
+    keys: BTreeSet<String>,
+    /// The moment at which the symptom began, if it was quiet before.
+    began: Option<Timestamp>,
+}
+
+/// Finds the onsets of the evidence of the best chains that was not traced yet, and what was as it is now before the
+/// symptom began; returns true if anything was found.
 pub(crate) async fn trace(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     observed: &mut ObserveResult,
     judged: &Judged,
+    traced: &mut Traced,
     deadline: Instant,
 ) -> bool {
-    let checks = checks_to_trace(library, judged);
+    let mut checks = checks_to_trace(library, judged);
+    checks.retain(|e| traced.keys.insert(held_key(e)));
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(SHORTEST_WINDOW) };
@@ -71,19 +79,36 @@ pub(crate) async fn trace(
             (at, observations)
         })
         .collect();
+    let mut courses: BTreeMap<String, Course> = BTreeMap::new();
     for e in checks {
         let Ok(when) = e.when.parse::<Condition>() else { continue };
-        let held =
-            moments.iter().map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
-        if let Some(since) = begin(&held.collect::<Vec<_>>()) {
+        let step = |(at, observations): &(Timestamp, Observations)| {
+            let e = check(library, &e.signal, &when, observations);
+            CourseStep { at: *at, outcome: e.outcome, value: e.value }
+        };
+        let course = Course(moments.iter().map(step).collect());
+        if let Some(since) = course.began() {
             let entries = observed.detection.pool(library).filter_map(|(engine, _)| engine.signals.get(&e.signal));
             let own = entries.filter_map(|entry| entry.own_window()).max().unwrap_or(window);
             let since = began(library, &e.signal, since, own);
-            observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
+            observed.observations.held_since.insert(held_key(&e), since);
         }
+        courses.insert(held_key(&e), course);
     }
     observed.observations.held_step_seconds = range.step_seconds;
-    !observed.observations.held_since.is_empty()
+    let of_symptom = |key: &str| judged.evidence.iter().any(|e| held_key(e) == key);
+    if traced.began.is_none() {
+        traced.began = courses.iter().filter(|(key, _)| of_symptom(key)).find_map(|(_, course)| course.quiet_until());
+    }
+    if let Some(began) = traced.began {
+        let as_before = courses.iter().filter(|(key, course)| !of_symptom(key) && course.is_as_before(began));
+        observed.observations.as_before.extend(as_before.map(|(key, _)| key.clone()));
+    }
+    !observed.observations.held_since.is_empty() || !observed.observations.as_before.is_empty()
+}
+
+fn held_key(e: &EvidenceResult) -> String {
+    Observations::held_key(&e.signal, &e.when)
 }
 
 /// Returns the moment at which a signal's condition began that is seen since `since`: a standstill is seen only after a
@@ -143,8 +168,7 @@ fn checks_to_trace(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
     let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
     let telling = all.filter(|e| e.outcome == Outcome::Met && e.value.is_some() && tells_of_change(library, e));
-    let by_key: BTreeMap<String, &EvidenceResult> =
-        telling.map(|e| (Observations::held_key(&e.signal, &e.when), e)).collect();
+    let by_key: BTreeMap<String, &EvidenceResult> = telling.map(|e| (held_key(e), e)).collect();
     by_key.into_values().cloned().collect()
 }
 
@@ -156,67 +180,10 @@ fn coarser(range: Range, of: i64) -> Range {
     Range { from: clock::before(range.to, before), step_seconds, ..range }
 }
 
-/// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the
-/// end. The period is the one that best divides the steps: a value that wavers about its limit on normal days has held
-/// now and then before, and that is no onset.
-fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
-    let last = held.iter().rposition(|(_, outcome)| *outcome == Outcome::Met)?;
-    if held.len() - last > 1 + MAX_MISSED_STEPS {
-        return None;
-    }
-    let (mut sum, mut best, mut since, mut gap) = (0, 0, None, 0);
-    for (i, (at, outcome)) in held[..=last].iter().enumerate().rev() {
-        match outcome {
-            Outcome::Met => (sum, gap) = (sum + 1, 0),
-            Outcome::NotMet => (sum, gap) = (sum - NOT_MET_COST, gap + 1),
-            Outcome::NoData => gap += 1,
-        }
-        if gap > MAX_MISSED_STEPS {
-            break;
-        }
-        if *outcome == Outcome::Met && sum > best {
-            (best, since) = (sum, Some((i, *at)));
-        }
-    }
-    // Without a step before that lacks the condition nothing is known of its begin.
-    let began = |i: usize| i > MAX_MISSED_STEPS && held[..i].iter().any(|(_, outcome)| *outcome == Outcome::NotMet);
-    since.filter(|(i, _)| began(*i)).map(|(_, at)| at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::observe::incident_range::STEPS;
-
-    fn held(text: &str) -> Option<i64> {
-        let outcome = |c| match c {
-            '#' => Outcome::Met,
-            '.' => Outcome::NotMet,
-            _ => Outcome::NoData,
-        };
-        let steps = text.chars().enumerate();
-        let steps: Vec<_> = steps.map(|(i, c)| (Timestamp::from_second(i as i64).unwrap(), outcome(c))).collect();
-        begin(&steps).map(|at| at.as_second())
-    }
-
-    #[test]
-    fn an_onset_is_where_the_last_period_begins() {
-        assert_eq!(held("......######"), Some(6));
-        assert_eq!(held("..###....###"), Some(9), "an earlier period is another story");
-        assert_eq!(held("......##?##"), Some(6), "a missed scrape is no end");
-        assert_eq!(held("......#####.####"), Some(6), "a step below the limit is no end");
-        assert_eq!(held("......######?."), Some(6), "nor is one at the end");
-        assert_eq!(held("...#..#.#..#..######"), Some(14), "it wavered before");
-        assert_eq!(held("......######..."), None, "it is over");
-        assert_eq!(held("....################......###"), Some(26), "a longer period before is another story too");
-        assert_eq!(held(".....##########....#"), Some(19));
-        assert_eq!(held("...##????????######"), Some(13), "nothing is known of the time between");
-        assert_eq!(held("??????######"), None, "nor of the time before");
-        assert_eq!(held("############"), None, "it held all along");
-        assert_eq!(held("?###########"), None, "nothing is known of before");
-        assert_eq!(held("............"), None);
-        assert_eq!(held(""), None);
-    }
 
     #[test]
     fn a_standstill_began_a_window_before_it_is_seen() {

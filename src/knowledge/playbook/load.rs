@@ -203,38 +203,12 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         ["signals", catalog] if catalog.starts_with("catalog.yaml") => {
             let catalog: Catalog = parse(file)?;
             same("catalog", "catalog", catalog.schema)?;
-            for (name, signal) in catalog.signals {
-                let replaced = library.signals.insert(name.clone(), signal.clone());
-                if file.own && replaced.is_some_and(|shipped| shipped != signal) {
-                    let what = format!("the signal `{name}` of the catalog");
-                    library.replacements.push(Replacement { file: file.path.clone(), what });
-                }
-            }
+            add_catalog(library, catalog, file);
         }
         ["signals", engine] if engine.ends_with(JOINED) => {
             let more: EngineSignals = parse(file)?;
             same("engine", &more.engine, more.schema)?;
-            let Some(engine) = library.engines.get_mut(&more.engine) else {
-                let name = &more.engine;
-                let known: Vec<&str> = library.engines.keys().map(String::as_str).collect();
-                let hint = suggestion(name, known.iter().copied()).unwrap_or_else(|| {
-                    let known = known.join(", ");
-                    format!("the engines are {known}; a file of another one has `kind`, `detect` and more")
-                });
-                let message = format!("there is no engine `{name}` to add signals to");
-                return Err(Box::new(Problem::at(Lint::SignalsEngine, file, name, message, Some(hint))));
-            };
-            for (name, own) in more.signals {
-                let shipped = engine.signals.get(&name).filter(|shipped| **shipped != own).cloned();
-                let entry = shipped.as_ref().map_or(own.clone(), |shipped| own.instead_of(shipped));
-                if let Some(shipped) = shipped {
-                    let gone: Vec<String> = entry.lacking(&shipped).map(|key| format!("`{key}`")).collect();
-                    let without = if gone.is_empty() { "" } else { ", without its " };
-                    let what = format!("the entry of `{name}` for {}{without}{}", engine.engine, gone.join(", "));
-                    library.replacements.push(Replacement { file: file.path.clone(), what });
-                }
-                engine.signals.insert(name, entry);
-            }
+            add_signals(library, more, file)?;
         }
         ["signals", _] => {
             let engine: Engine = parse(file)?;
@@ -249,16 +223,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         [name] if name.starts_with(HEALTHY_FLEET) => {
             let fleet: HealthyFleet = parse(file)?;
             same("healthy-fleet", "healthy-fleet", fleet.schema)?;
-            let shipped = &library.healthy_fleet.parts;
-            let taken = |(name, values): &(&String, &BTreeMap<String, f64>)| {
-                shipped.get(*name).is_some_and(|shipped| shipped != *values)
-            };
-            if let Some((part, _)) = fleet.parts.iter().find(taken) {
-                let message = format!("the shipped healthy fleet has a part `{part}` with other values");
-                let hint = "give it another name: the shipped verdict tests start from that one".to_owned();
-                return Err(Box::new(Problem::at(Lint::HealthyFleetTaken, file, part, message, Some(hint))));
-            }
-            library.healthy_fleet.parts.extend(fleet.parts);
+            add_healthy_fleet(library, fleet, file)?;
         }
         [name] if *name == KINDS => {
             let kinds: PoolKinds = parse(file)?;
@@ -274,23 +239,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         [name] if name.starts_with(REDACTION) => {
             let redaction: Redaction = parse(file)?;
             same("redaction", "redaction", redaction.schema)?;
-            let shipped = &library.redaction.words;
-            let taken = |(word, own): &(&String, &String)| shipped.get(*word).is_some_and(|shipped| shipped != *own);
-            if let Some((word, _)) = redaction.words.iter().find(taken) {
-                let message = format!("the shipped rules have a word `{word}` with another pattern");
-                let hint = "give it another name: shipped rules are made of that one, and would find less".to_owned();
-                return Err(Box::new(Problem::at(Lint::RedactionWord, file, word, message, Some(hint))));
-            }
-            let replaced =
-                |rule: &&RedactionRule| library.redaction.rules.iter().any(|r| r.id == rule.id && r != *rule);
-            let replaced = redaction
-                .rules
-                .iter()
-                .filter(replaced)
-                .map(|rule| Replacement { file: file.path.clone(), what: format!("the redaction rule `{}`", rule.id) });
-            library.replacements.extend(replaced);
-            library.redaction.join(redaction);
-            library.redaction.has_own |= file.own;
+            add_redaction(library, redaction, file)?;
         }
         ["logs", _] => {
             let log: LogFile = parse(file)?;
@@ -328,6 +277,76 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
             return Err(Box::new(Problem::on_line(Lint::FilesPlace, file, 1, message, Some(hint))));
         }
     }
+    Ok(())
+}
+
+/// Adds a catalog's signals, and notes shipped ones that a user's file replaces.
+fn add_catalog(library: &mut Library, catalog: Catalog, file: &SourceFile) {
+    for (name, signal) in catalog.signals {
+        let replaced = library.signals.insert(name.clone(), signal.clone());
+        if file.own && replaced.is_some_and(|shipped| shipped != signal) {
+            let what = format!("the signal `{name}` of the catalog");
+            library.replacements.push(Replacement { file: file.path.clone(), what });
+        }
+    }
+}
+
+/// Adds signals to an engine, and notes entries that they replace and what these then lack.
+fn add_signals(library: &mut Library, more: EngineSignals, file: &SourceFile) -> Result<(), Box<Problem>> {
+    let Some(engine) = library.engines.get_mut(&more.engine) else {
+        let name = &more.engine;
+        let known: Vec<&str> = library.engines.keys().map(String::as_str).collect();
+        let hint = suggestion(name, known.iter().copied()).unwrap_or_else(|| {
+            let known = known.join(", ");
+            format!("the engines are {known}; a file of another one has `kind`, `detect` and more")
+        });
+        let message = format!("there is no engine `{name}` to add signals to");
+        return Err(Box::new(Problem::at(Lint::SignalsEngine, file, name, message, Some(hint))));
+    };
+    for (name, own) in more.signals {
+        let shipped = engine.signals.get(&name).filter(|shipped| **shipped != own).cloned();
+        let entry = shipped.as_ref().map_or(own.clone(), |shipped| own.instead_of(shipped));
+        if let Some(shipped) = shipped {
+            let gone: Vec<String> = entry.lacking(&shipped).map(|key| format!("`{key}`")).collect();
+            let without = if gone.is_empty() { "" } else { ", without its " };
+            let what = format!("the entry of `{name}` for {}{without}{}", engine.engine, gone.join(", "));
+            library.replacements.push(Replacement { file: file.path.clone(), what });
+        }
+        engine.signals.insert(name, entry);
+    }
+    Ok(())
+}
+
+/// Adds parts of the healthy fleet; a shipped part with other values is refused.
+fn add_healthy_fleet(library: &mut Library, fleet: HealthyFleet, file: &SourceFile) -> Result<(), Box<Problem>> {
+    if let Some(part) = changed(&library.healthy_fleet.parts, &fleet.parts) {
+        let message = format!("the shipped healthy fleet has a part `{part}` with other values");
+        let hint = "give it another name: the shipped verdict tests start from that one".to_owned();
+        return Err(Box::new(Problem::at(Lint::HealthyFleetTaken, file, part, message, Some(hint))));
+    }
+    library.healthy_fleet.parts.extend(fleet.parts);
+    Ok(())
+}
+
+/// Returns the first entry that is shipped with another value.
+fn changed<'a, V: PartialEq>(shipped: &BTreeMap<String, V>, own: &'a BTreeMap<String, V>) -> Option<&'a String> {
+    own.iter().find(|(name, value)| shipped.get(*name).is_some_and(|shipped| shipped != *value)).map(|(name, _)| name)
+}
+
+/// Adds rules of redaction, and notes shipped ones that they replace; a shipped word with another pattern is refused.
+fn add_redaction(library: &mut Library, redaction: Redaction, file: &SourceFile) -> Result<(), Box<Problem>> {
+    if let Some(word) = changed(&library.redaction.words, &redaction.words) {
+        let message = format!("the shipped rules have a word `{word}` with another pattern");
+        let hint = "give it another name: shipped rules are made of that one, and would find less".to_owned();
+        return Err(Box::new(Problem::at(Lint::RedactionWord, file, word, message, Some(hint))));
+    }
+    let is_replaced = |rule: &&RedactionRule| library.redaction.rules.iter().any(|r| r.id == rule.id && r != *rule);
+    for rule in redaction.rules.iter().filter(is_replaced) {
+        let what = format!("the redaction rule `{}`", rule.id);
+        library.replacements.push(Replacement { file: file.path.clone(), what });
+    }
+    library.redaction.join(redaction);
+    library.redaction.has_own |= file.own;
     Ok(())
 }
 

@@ -169,10 +169,10 @@ impl<'a> Drawing<'a> {
             return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::verdict_state(*verdict, facts::verdict(*verdict, self.words)))) } } };
         }
         let inside = html! {
-            @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
+            // For an incident, an unlikely cause has its checks alone, and prevention is shown only for the chain.
+            @if (on_chain || may_be) && !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.changed(node.id))
             (self.conditions(node.evidence))
-            // For an incident, steps against unlikely causes are hidden, and prevention is shown only for the chain.
             @if on_chain || may_be { (steps(node.now, "do-now", self.words)) }
             @if on_chain || self.known.is_none() { (steps(node.lasting, "lasting", self.words)) }
             @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
