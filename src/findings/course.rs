@@ -1,6 +1,6 @@
 //! The course of a check over the range of an incident: when it began, and whether it changed when the symptom began.
 //!
-//! Load of 2.4 times yesterday's that was borne for hours does not explain why tokens are slow since ten minutes. A fault
+//! Load of 2.4 times yesterday's that was borne for hours does not explain why tokens have been slow for ten minutes. A fault
 //! that takes minutes to be felt, such as a queue that grows, has changed before; one that grows slowly is not flat.
 
 use std::time::Duration;
@@ -21,6 +21,8 @@ const MIN_BEFORE: Duration = Duration::from_secs(900);
 const MIN_STEPS: usize = 3;
 /// Maximum factor between values that are about the same.
 const FLAT: f64 = 1.1;
+/// Maximum factor between what is left to 1 of shares that are about the same.
+const FLAT_REST: f64 = 1.5;
 /// Minimum factor between values before and after a jump.
 const JUMP: f64 = 1.5;
 /// Maximum factor between the halves of the time before the symptom, in which it did not grow yet.
@@ -71,10 +73,10 @@ impl Course {
     }
 
     /// Returns the moment at which a symptom began that was quiet before: it met its condition then, or it met it all along and
-    /// jumped. `None` if it flapped or grew towards it.
-    pub fn quiet_until(&self) -> Option<Timestamp> {
+    /// jumped, to less if it `falls`. `None` if it flapped or grew towards it.
+    pub fn quiet_until(&self, falls: bool) -> Option<Timestamp> {
         let began = self.began();
-        let at = began.or_else(|| self.jumped())?;
+        let at = began.or_else(|| self.jumped(falls))?;
         let (before, _) = self.split(at);
         let (earlier, later) = before.split_at(before.len() / 2);
         let is_flat = middle(earlier).zip(middle(later)).is_some_and(|(earlier, later)| is_near(earlier, later, QUIET));
@@ -83,23 +85,35 @@ impl Course {
     }
 
     /// Returns the moment since which the value is far from that at the beginning of the range, and near that at its end.
-    fn jumped(&self) -> Option<Timestamp> {
+    fn jumped(&self, falls: bool) -> Option<Timestamp> {
         let (first, last) = (self.0.get(..self.0.len() / 3)?, self.0.get(self.0.len() - self.0.len() / 6..)?);
-        let (was, now) = middle(first).zip(middle(last)).filter(|(was, now)| !is_near(*was, *now, JUMP))?;
+        let (was, now) =
+            middle(first).zip(middle(last)).filter(|(was, now)| !is_near(*was, *now, JUMP) && (now < was) == falls)?;
         let limit = (was * now).sqrt();
         let is_new = |step: &CourseStep| step.value.is_none_or(|value| (value > limit) == (now > limit));
         let since = self.0.iter().rposition(|step| !is_new(step)).map_or(0, |i| i + 1);
         self.0.get(since).map(|step| step.at)
     }
 
-    /// Returns true if a check held in most of the time before the symptom began, with the value that it has since.
+    /// Returns true if a check held in nearly all of the time before the symptom began, with the value that it has since.
     pub fn is_as_before(&self, began: Timestamp) -> bool {
-        let (before, since) = self.split(began);
+        let (before, _) = self.split(began);
         // About its threshold a value wavers.
-        let held = before.iter().filter(|step| step.outcome == Outcome::NotMet).count() * 2 <= before.len();
+        let times = |outcome: Outcome| before.iter().filter(|step| step.outcome == outcome).count();
+        let held = times(Outcome::NotMet) * 4 <= times(Outcome::Met);
         let first = before.iter().find(|step| step.value.is_some());
         let is_long = first.is_some_and(|first| clock::between(first.at, began) >= MIN_BEFORE);
-        held && is_long && middle(before).zip(middle(since)).is_some_and(|(before, since)| is_near(before, since, FLAT))
+        held && is_long && self.is_flat(began)
+    }
+
+    /// Returns true if the value was about the same before a moment and since.
+    pub fn is_flat(&self, at: Timestamp) -> bool {
+        let (before, since) = self.split(at);
+        // Of a share near 1 the rest counts: a CPU that is busy for 0.92 of the time is no full one.
+        let is_same = |before: f64, since: f64| {
+            is_near(before, since, FLAT) && (before.max(since) > 1.0 || is_near(1.0 - before, 1.0 - since, FLAT_REST))
+        };
+        middle(before).zip(middle(since)).is_some_and(|(before, since)| is_same(before, since))
     }
 
     /// Returns the steps before a moment, and those since.
@@ -153,7 +167,7 @@ mod tests {
         assert_eq!(held(""), None);
     }
 
-    /// A course with a step each minute; the first `held` values meet the condition from the limit on.
+    /// A course with a step each minute; values above the limit meet the condition.
     fn course(values: &[f64], limit: f64) -> Course {
         let outcome = |value: f64| if value > limit { Outcome::Met } else { Outcome::NotMet };
         let step =
@@ -176,6 +190,8 @@ mod tests {
         assert!(!of(&steps(4.0, 9.5)), "it did not hold before");
         assert!(!of(&steps(9.5, 12.0)), "it grew once more");
         assert!(!of(&steps(12.0, 9.5)), "it fell");
+        let share = |before, since| course(&steps(before, since), 0.9).is_as_before(minute(20));
+        assert!(share(0.95, 0.96) && !share(0.92, 1.0), "what is left of a CPU counts");
     }
 
     #[test]
@@ -187,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_symptom_was_quiet_if_it_neither_flapped_nor_grew() {
-        let of = |values: &[f64], limit: f64| course(values, limit).quiet_until();
+        let of = |values: &[f64], limit: f64| course(values, limit).quiet_until(false);
         assert_eq!(of(&steps(0.5, 8.0), 2.0), Some(minute(20)));
         let mut flaps = steps(0.5, 8.0);
         flaps[4] = 7.0;
@@ -196,5 +212,6 @@ mod tests {
         assert_eq!(of(&grows, 2.0), None);
         assert_eq!(of(&steps(50.0, 220.0), 30.0), Some(minute(20)), "it was above its limit before, and jumped");
         assert_eq!(of(&steps(50.0, 60.0), 30.0), None, "it held all along");
+        assert_eq!(of(&steps(220.0, 50.0), 30.0), None, "relief is no beginning");
     }
 }

@@ -9,35 +9,18 @@ const MIN_POINTS: usize = 8;
 const MIN_SPREAD: f64 = 0.2;
 /// Multiple of the largest batch up to which the line is extrapolated; beyond it, steps may cost more.
 const MAX_EXTRAPOLATION: f64 = 1.5;
-/// Multiple of the largest batch up to which the line tells what a batch costs at most.
-const MAX_BOUND: f64 = 6.0;
-/// Margin on the line for that most: the line bends where the GPU has more to compute than to read. The number is chosen.
-pub const MARGIN_OF_BOUND: f64 = 1.5;
-/// Minimum spread of the batch sizes for a bound, as a share of the usual size.
-const MIN_SPREAD_OF_BOUND: f64 = 0.4;
 /// Maximum median distance from the line, as a share; with more, the batch does not drive the signal.
 const SCATTER: f64 = 0.3;
 
 /// Returns the value of the line through points `(driver, cost)` at a driver of `x`, up to 1.5 times the largest; `None` if the
 /// points do not allow one.
 pub fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
-    line(points, x, MIN_SPREAD, MAX_EXTRAPOLATION)
-}
-
-/// Returns the most that a driver of `x` costs by the line through the points, up to 6 times the largest; `None` if they do not
-/// allow it.
-pub fn bound(points: &[(f64, f64)], x: f64) -> Option<f64> {
-    line(points, x, MIN_SPREAD_OF_BOUND, MAX_BOUND).map(|most| most * MARGIN_OF_BOUND)
-}
-
-/// Returns the value at `x` of the line through points with this spread, up to `reach` times the largest.
-fn line(points: &[(f64, f64)], x: f64, min_spread: f64, reach: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
     let middle = |values: Vec<f64>| median(&mut { values });
     let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
     let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let has_spread = most - least > min_spread * usual;
-    let reach = if has_spread { reach } else { 1.0 + MIN_SPREAD };
+    let has_spread = most - least > MIN_SPREAD * usual;
+    let reach = if has_spread { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
     if x.is_nan() || x > most * reach || (!has_spread && x * reach < least) {
         return None;
     }

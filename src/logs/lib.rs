@@ -109,6 +109,9 @@ pub struct LogMatch {
     /// The time of the first occurrence, if the line has a timestamp.
     #[serde(skip)]
     pub at: Option<Timestamp>,
+    /// The time of the last occurrence.
+    #[serde(skip)]
+    pub last_at: Option<Timestamp>,
     /// True if every occurrence was written as information or a warning.
     #[serde(skip)]
     pub is_warning: bool,

@@ -251,7 +251,7 @@ impl<'a> LogReader<'a> {
                 self.errors.settled.drop_repeated((root.line, root.at), message);
             }
         }
-        let root = story::root(&findings);
+        let root = story::root(&findings).filter(|root| !story::is_long_before(root, &findings));
         let failed = root.or_else(|| findings.iter().find(|found| found.rank == LogRank::Secondary));
         // A warning is the root only where no error stands.
         let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root && !f.is_warning });

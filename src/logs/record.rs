@@ -355,7 +355,8 @@ impl Record {
     /// Ends the record; `None` if a finding explains it.
     fn end(self) -> Option<UnknownLine> {
         let said = self.header.as_ref().map_or("", |(header, _)| &header.said);
-        let of_thread = said.starts_with("Exception in thread ") && !said.contains("MainThread");
+        let of_thread =
+            self.innermost.is_some() && said.starts_with("Exception in thread ") && !said.contains("MainThread");
         let of_header = self.header.as_ref().and_then(|(_, known)| *known);
         let ended = match self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
             true => self.end_explained(),

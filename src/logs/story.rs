@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::errors::SAME_FAULT_WITHIN;
 use super::moment::without_year;
 use super::unknown_line::UnknownLine;
 use super::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis};
@@ -46,9 +47,19 @@ impl LogEvent<'_> {
     }
 }
 
-/// Returns the first root error; a warning only where there is no error, because what ends an engine is written as one.
+/// Returns the first root error of the failure that ended the engine, else the first of all; a warning only where there is no
+/// error, because what ends an engine is written as one.
 pub(super) fn root(findings: &[LogMatch]) -> Option<&LogMatch> {
-    findings.iter().filter(|found| found.rank == LogRank::Root).min_by_key(|found| (found.is_warning, found.line))
+    let roots = findings.iter().filter(|found| found.rank == LogRank::Root);
+    roots.min_by_key(|root| (root.is_warning, is_long_before(root, findings), root.line))
+}
+
+/// Returns true if a root error was last written long before the engine ended: single requests may fail for hours before.
+pub(super) fn is_long_before(root: &LogMatch, findings: &[LogMatch]) -> bool {
+    let ends = findings.iter().filter(|found| found.rank == LogRank::Secondary).filter_map(|found| found.at);
+    // One writer of a log may leave out the year.
+    let times = ends.map(without_year).max().zip(root.last_at.map(without_year));
+    times.is_some_and(|(ended, last)| last < ended && between(last, ended) > SAME_FAULT_WITHIN)
 }
 
 /// Time within which a warning and an error are of one moment.
@@ -87,7 +98,7 @@ impl LogAnalysis {
             root.line < began.line && times.is_some_and(|(root, began)| between(root, began) <= SAME_MOMENT)
         };
         let first = root(&self.findings)?;
-        match strong.filter(|_| first.is_warning) {
+        match strong.filter(|_| first.is_warning || is_long_before(first, &self.findings)) {
             None => Some(first),
             Some(began) => {
                 let roots = self.findings.iter().filter(|found| found.rank == LogRank::Root);

@@ -165,6 +165,7 @@ impl<'a> Tally<'a> {
             cause: finding.cause.clone().filter(|_| !harmless),
             tells: finding.tells.clone().filter(|_| !harmless),
             at: self.first.as_ref().and_then(|m| m.at),
+            last_at: self.last.as_ref().and_then(|m| m.at),
             is_warning: self.warnings == self.count,
             count: self.count,
             line: self.line,

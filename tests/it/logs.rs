@@ -70,6 +70,32 @@ fn the_first_root_is_named_and_the_loud_last_lines_are_told_as_followers() {
     assert!(text.contains("the GPU ran out of memory") && text.contains("lower `--gpu-memory"), "{text}");
 }
 
+/// A request that fails at 10:05, and an engine that ends at 14:00 with this error.
+fn ended_hours_later(error: &str) -> String {
+    format!(
+        "(APIServer pid=1) INFO 11-30 10:00:00 [api_server.py:1896] vLLM API server version 0.14.0
+(EngineCore_DP0 pid=128) INFO 11-30 10:00:20 [core.py:93] Initializing a V1 LLM engine (v0.14.0) with config: model='m'
+(APIServer pid=1) INFO:     Application startup complete.
+(APIServer pid=1) INFO:     10.2.0.7:43264 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK
+(APIServer pid=1) ERROR 11-30 10:05:00 [serving_chat.py:262] requests.exceptions.SSLError: HTTPSConnectionPool(host='img.example.com', port=443): Max retries exceeded with url: /a.png (Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired (_ssl.c:1000)')))
+(APIServer pid=1) INFO:     10.2.0.7:43264 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK
+(EngineCore_DP0 pid=128) ERROR 11-30 14:00:05 [core.py:710] EngineCore encountered a fatal error.
+(EngineCore_DP0 pid=128) ERROR 11-30 14:00:05 [core.py:710] {error}
+(APIServer pid=1) ERROR 11-30 14:00:06 [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+"
+    )
+}
+
+#[test]
+fn a_request_that_failed_hours_before_the_engine_ended_is_not_the_root() {
+    let known =
+        report(ended_hours_later("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.").as_bytes());
+    assert_eq!(known["first_root"], "gpu-oom", "{known:#}");
+    let unknown = report(ended_hours_later("OddError: no plan for 7 ranks").as_bytes());
+    assert_eq!(unknown["first_root"], Value::Null, "{unknown:#}");
+    assert_eq!(unknown["unknown"]["began"]["said"], "OddError: no plan for 7 ranks", "{unknown:#}");
+}
+
 #[test]
 fn a_log_is_told_root_first_then_its_timeline_its_capacity_and_its_load() {
     let colours = DEATH.replace("(EngineCore_DP0 pid=77)", "\u{1b}[1;36m(EngineCore_DP0 pid=77)\u{1b}[0;0m");

@@ -157,8 +157,8 @@ impl<'a> Seen<'a> {
         (seen, is_related.then_some(screened))
     }
 
-    /// Returns the diagnosis without onsets; `None` if there is no cause, if data is missing, or if onsets may select
-    /// another cause.
+    /// Returns the diagnosis without onsets; `None` if there is no cause, if data is missing, or if causes are so close that
+    /// onsets decide. Onsets may also show that a cause was there before, which makes it less sure.
     pub(super) fn so_far(&self, screening: Option<Screening>, started: Instant) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !is_tied(judged))?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));

@@ -82,9 +82,7 @@ pub fn judge(library: &Library, playbook: &str, observations: &Observations) -> 
         }
         let effect = onset(&evidence).map(|(at, _)| at);
         descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
-        // Something that is new comes before all that was there before, even where that has more evidence.
-        let is_old = |id: &String| causes.get(id).is_some_and(|cause| is_as_before(library, &cause.evidence));
-        chains.sort_by_key(|chain| chain.iter().any(is_old));
+        put_new_first(library, &causes, &mut chains);
         // An alert may name the mechanism itself; then at least the mechanism is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
             causes.insert(playbook.to_owned(), judge_node(library, entry, observations));
@@ -124,7 +122,7 @@ fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) ->
     let (mut verdict, mut score) = results.as_deref().map_or((Verdict::Undetermined, 0.0), score);
     let (id, title, evidence) = (node.id.to_owned(), node.title.to_owned(), results.unwrap_or_default());
     if is_as_before(library, &evidence) && verdict == Verdict::Likely {
-        (verdict, score) = (Verdict::Possible, POSSIBLE);
+        (verdict, score) = (Verdict::Possible, score.min(LIKELY - TIE));
     }
     Judgement { id, title, verdict, score, explained: None, evidence }
 }
@@ -133,10 +131,33 @@ fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) ->
 /// began it. It is known by what it requires, else by all that speaks for it.
 fn is_as_before(library: &Library, evidence: &[EvidenceResult]) -> bool {
     let is_telling = |e: &&EvidenceResult| e.outcome == Outcome::Met && e.weight > LIGHT && tells_of_change(library, e);
-    let telling: Vec<&EvidenceResult> = evidence.iter().filter(is_telling).collect();
+    // A cause that requires it to be as before is none that begins.
+    let is_required_as_before = |e: &&EvidenceResult| {
+        let of_signal = evidence.iter().filter(|other| other.signal == e.signal && other.baseline.is_some());
+        of_signal.into_iter().any(|other| other.outcome == Outcome::Met && !tells_of_change(library, other))
+    };
+    let telling = evidence.iter().filter(is_telling).filter(|e| !is_required_as_before(e));
+    let telling: Vec<&EvidenceResult> = telling.collect();
     let required: Vec<&EvidenceResult> = telling.iter().copied().filter(|e| e.required).collect();
     let known_by = if required.is_empty() { telling } else { required };
     !known_by.is_empty() && known_by.iter().all(|e| e.as_before)
+}
+
+/// Puts the first likely chain of which a link has a known onset before one of which a link was there before.
+fn put_new_first(library: &Library, causes: &BTreeMap<String, Judgement>, chains: &mut [Vec<String>]) {
+    let links = |chain: &[String]| chain.iter().filter_map(|id| causes.get(id)).collect::<Vec<_>>();
+    let is_old = |chain: &[String]| links(chain).iter().any(|link| is_as_before(library, &link.evidence));
+    if !chains.first().is_some_and(|first| is_old(first)) {
+        return;
+    }
+    let is_new = |chain: &Vec<String>| {
+        let links = links(chain);
+        let is_likely = links.iter().enumerate().all(|(i, link)| as_link(link, i == 0).0 == Verdict::Likely);
+        is_likely && links.iter().any(|link| onset(&link.evidence).is_some()) && !is_old(chain)
+    };
+    if let Some(new) = chains.iter().position(is_new) {
+        chains[..=new].rotate_right(1);
+    }
 }
 
 /// Evaluates all checks. Checks on logs that were not read, or on too few hours before the incident, count neither

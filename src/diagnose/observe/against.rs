@@ -16,7 +16,7 @@ use crate::observe::batch::{ask_range, pack};
 use crate::observe::plan::{Needs, engines_reporting, filled, pruned};
 use detect::{DetectionResult, MARGIN, PlannedQuery, QueryPurpose};
 use findings::observation::{Observation, Observations};
-use findings::trend::{MARGIN_OF_BOUND, bound, expected};
+use findings::trend::expected;
 use findings::{Baseline, Request};
 use knowledge::clock;
 use knowledge::clock::Range;
@@ -130,11 +130,7 @@ pub(crate) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, ob
         let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
         let (of, by) = (past(&against.signal), past(&against.driver));
         let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
-        let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| match expected(&points, x) {
-            Some(expected) => Some(y / expected),
-            // A batch that slow steps have filled is larger than any before: what it costs at most is known all the same.
-            None => Some(y / bound(&points, x)?).filter(|ratio| *ratio > MARGIN_OF_BOUND),
-        });
+        let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
         let query = observations.signals.get(&against.signal).and_then(|o| o.query.clone());
         let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
         let answered = hours.is_some_and(|hours| !hours.is_empty());
@@ -174,8 +170,6 @@ mod tests {
         };
         near(told(0.040, 30.0, Some(&hours)).value, 1.0);
         near(told(0.080, 30.0, Some(&hours)).value, 2.0);
-        near(told(0.390, 120.0, Some(&hours)).value, 2.0);
-        assert_eq!(told(0.250, 120.0, Some(&hours)).value, None, "a bound tells only that steps are slow");
         for (hours, why) in [(Some(&Hours::new()), TOO_LITTLE), (None, NOT_ANSWERED)] {
             let nothing = told(0.040, 30.0, hours);
             assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(why)));

@@ -7,7 +7,7 @@ use knowledge::clock;
 use knowledge::clock::Range;
 
 /// Length of the range before the first alert.
-const LOOK_BACK: Duration = Duration::from_secs(2_700);
+const LOOK_BACK: Duration = Duration::from_secs(1_800);
 /// Maximum length of the range of a long incident.
 const MAX_RANGE: Duration = Duration::from_secs(3 * 3_600);
 /// Steps in a range: fine enough for minutes, few enough for Prometheus.

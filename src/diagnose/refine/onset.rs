@@ -2,7 +2,7 @@
 //!
 //! The evidence's own condition is evaluated at each step, so that an onset has the same meaning as the evidence.
 //! Evidence that held all along has no onset. Onsets break ties, for a cause does not begin after its effect, and
-//! date the timeline.
+//! date the timeline. What held before the symptom began, with the value that it has now, did not begin it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::observe::batch;
 use crate::observe::batch::{MANY_REPLICAS, ask_range};
 use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
-use crate::observe::plan::{Needs, plan_for, pruned, reduced};
+use crate::observe::plan::{Needs, TRAFFIC, plan_for, pruned, reduced};
 use crate::refine::ranges::{answered_ranges, observations_at};
 use detect::{DetectionResult, PlannedQuery, QueryPurpose};
 use findings::request::SHORTEST_WINDOW;
@@ -22,6 +22,7 @@ use findings::{Course, CourseStep, EvidenceResult, Judged, Observations, Outcome
 use knowledge::clock;
 use knowledge::clock::Range;
 use knowledge::playbook::{Condition, Library};
+use knowledge::signal::WorseDirection;
 use prom::Prometheus;
 
 /// The number of steps of which one is queried in a large pool.
@@ -36,7 +37,7 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 pub(crate) struct Traced {
     /// The conditions that were traced, by [`Observations::held_key`].
     keys: BTreeSet<String>,
-    /// The moment at which the symptom began, if it was quiet before.
+    /// The moment at which the symptom began, if it was quiet before and the load stayed the same.
     began: Option<Timestamp>,
 }
 
@@ -52,6 +53,8 @@ pub(crate) async fn trace(
     deadline: Instant,
 ) -> bool {
     let mut checks = checks_to_trace(library, judged);
+    let load = check(library, TRAFFIC, &Condition::Present, &observed.observations);
+    checks.push(load.clone());
     checks.retain(|e| traced.keys.insert(held_key(e)));
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
@@ -97,8 +100,12 @@ pub(crate) async fn trace(
     }
     observed.observations.held_step_seconds = range.step_seconds;
     let of_symptom = |key: &str| judged.evidence.iter().any(|e| held_key(e) == key);
-    if traced.began.is_none() {
-        traced.began = courses.iter().filter(|(key, _)| of_symptom(key)).find_map(|(_, course)| course.quiet_until());
+    if let Some(load) = courses.get(&held_key(&load)) {
+        let falls = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
+        let symptom = judged.evidence.iter().filter_map(|e| courses.get(&held_key(e))?.quiet_until(falls(&e.signal)));
+        // What an old incident does later, or under another load, is no beginning: the load shows what lacked before.
+        let is_beginning = |at: &Timestamp| request.since.is_none_or(|since| *at <= since) && load.is_flat(*at);
+        traced.began = symptom.into_iter().find(is_beginning);
     }
     if let Some(began) = traced.began {
         let as_before = courses.iter().filter(|(key, course)| !of_symptom(key) && course.is_as_before(began));
