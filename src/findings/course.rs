@@ -98,7 +98,7 @@ impl Course {
     /// Returns true if a check held in nearly all of the time before the symptom began, with the value that it has since.
     pub fn is_as_before(&self, began: Timestamp) -> bool {
         let (before, _) = self.split(began);
-        // About its threshold a value wavers.
+        // A value near its threshold crosses it now and then.
         let times = |outcome: Outcome| before.iter().filter(|step| step.outcome == outcome).count();
         let held = times(Outcome::NotMet) * 4 <= times(Outcome::Met);
         let first = before.iter().find(|step| step.value.is_some());
@@ -109,7 +109,7 @@ impl Course {
     /// Returns true if the value was about the same before a moment and since.
     pub fn is_flat(&self, at: Timestamp) -> bool {
         let (before, since) = self.split(at);
-        // Of a share near 1 the rest counts: a CPU that is busy for 0.92 of the time is no full one.
+        // Of a share near 1 the rest counts: a CPU that is busy for 0.92 of the time has room, one at 1 has none.
         let is_same = |before: f64, since: f64| {
             is_near(before, since, FLAT) && (before.max(since) > 1.0 || is_near(1.0 - before, 1.0 - since, FLAT_REST))
         };

@@ -131,7 +131,7 @@ fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) ->
 /// began it. It is known by what it requires, else by all that speaks for it.
 fn is_as_before(library: &Library, evidence: &[EvidenceResult]) -> bool {
     let is_telling = |e: &&EvidenceResult| e.outcome == Outcome::Met && e.weight > LIGHT && tells_of_change(library, e);
-    // A cause that requires it to be as before is none that begins.
+    // Some causes require that the value is as before, by `<= 1.03x baseline`; they need not begin with the symptom.
     let is_required_as_before = |e: &&EvidenceResult| {
         let of_signal = evidence.iter().filter(|other| other.signal == e.signal && other.baseline.is_some());
         of_signal.into_iter().any(|other| other.outcome == Outcome::Met && !tells_of_change(library, other))

@@ -32,7 +32,7 @@ const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// The finds of earlier traces of an incident.
+/// The results of earlier traces of an incident.
 #[derive(Debug, Default)]
 pub(crate) struct Traced {
     /// The conditions that were traced, by [`Observations::held_key`].
@@ -53,9 +53,12 @@ pub(crate) async fn trace(
     deadline: Instant,
 ) -> bool {
     let mut checks = checks_to_trace(library, judged);
-    let load = check(library, TRAFFIC, &Condition::Present, &observed.observations);
-    checks.push(load.clone());
     checks.retain(|e| traced.keys.insert(held_key(e)));
+    if checks.is_empty() {
+        return false;
+    }
+    let load = check(library, TRAFFIC, &Condition::Present, &observed.observations);
+    checks.extend(traced.keys.insert(held_key(&load)).then(|| load.clone()));
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(SHORTEST_WINDOW) };
@@ -103,7 +106,7 @@ pub(crate) async fn trace(
     if let Some(load) = courses.get(&held_key(&load)) {
         let falls = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
         let symptom = judged.evidence.iter().filter_map(|e| courses.get(&held_key(e))?.quiet_until(falls(&e.signal)));
-        // What an old incident does later, or under another load, is no beginning: the load shows what lacked before.
+        // An old incident may get worse later, and more load may reveal an older fault: then the symptom did not begin there.
         let is_beginning = |at: &Timestamp| request.since.is_none_or(|since| *at <= since) && load.is_flat(*at);
         traced.began = symptom.into_iter().find(is_beginning);
     }
